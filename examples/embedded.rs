@@ -47,8 +47,8 @@ impl Todos {
 
 async fn page(State(todos): State<Arc<Todos>>, user: Option<Extension<Caller>>) -> Response {
     let Some(Extension(caller)) = user else {
-        let sign_in = [("www-authenticate", "Bearer realm=\"to-dos\"")];
-        return (StatusCode::UNAUTHORIZED, sign_in, "Who are you?").into_response();
+        let challenge = [("www-authenticate", "Bearer realm=\"to-dos\"")];
+        return (StatusCode::UNAUTHORIZED, challenge, "Who are you?").into_response();
     };
     let lines = todos.all().into_iter().map(|todo| {
         let mark = if todo.done { 'x' } else { ' ' };
@@ -58,7 +58,7 @@ async fn page(State(todos): State<Arc<Todos>>, user: Option<Extension<Caller>>) 
 }
 
 /// Returns the user of a request. A real application has its tokens in a database.
-fn signed_in(headers: &HeaderMap) -> Option<Caller> {
+fn authenticate(headers: &HeaderMap) -> Option<Caller> {
     let (id, name, mask) = match headers.get("authorization")?.to_str().ok()? {
         "Bearer ada" => (1, "ada", Mask::Execute),
         "Bearer guest" => (2, "guest", Mask::Read),
@@ -68,8 +68,8 @@ fn signed_in(headers: &HeaderMap) -> Option<Caller> {
     Some(Caller::user(user, Grants::from_iter([("todos", mask)])))
 }
 
-async fn who(mut request: Request, next: Next) -> Response {
-    if let Some(caller) = signed_in(request.headers()) {
+async fn identify(mut request: Request, next: Next) -> Response {
+    if let Some(caller) = authenticate(request.headers()) {
         request.extensions_mut().insert(caller);
     }
     next.run(request).await
@@ -134,7 +134,7 @@ async fn main() -> anyhow::Result<()> {
         .route("/todos", get(page))
         .with_state(todos)
         .merge(server.router())
-        .layer(from_fn(who));
+        .layer(from_fn(identify));
     let listener = TcpListener::bind(address).await?;
     tracing::info!("serving http://{}/todos and /mcp", listener.local_addr()?);
     // Passes on the address of each client, because limits apply to anonymous clients by address.

@@ -56,7 +56,7 @@ impl Case {
     pub fn requests(self) -> Vec<Request> {
         let mut requests = self.all_requests();
         requests.retain(|request| {
-            self.method != Method::List || model::grants_of_token(request.id) == model::EVERYTHING
+            self.method != Method::List || model::grants_of_token(request.id) == model::ALL_GRANTS
         });
         requests
     }
@@ -121,7 +121,7 @@ impl Case {
             return Some("reply of another protocol era");
         }
         let text = reply.pointer("/result/content/0/text").and_then(Value::as_str);
-        let is_right = match self.method {
+        let is_correct = match self.method {
             Method::Call | Method::Forwarded => {
                 let result = text.and_then(|text| serde_json::from_str::<Value>(text).ok());
                 is_proxied || result == Some(user)
@@ -131,11 +131,11 @@ impl Case {
                 let listed = reply.pointer("/result/tools").and_then(Value::as_array);
                 let grants = model::grants_of_token(request.id);
                 let tools = model::tools(TOOLS);
-                let right = tools.iter().filter(|tool| tool.is_open_to(grants));
-                listed == Some(&right.map(model::Tool::to_json).collect())
+                let visible = tools.iter().filter(|tool| tool.is_allowed_by(grants));
+                listed == Some(&visible.map(model::Tool::to_json).collect())
             }
         };
-        (!is_right).then_some("wrong result")
+        (!is_correct).then_some("wrong result")
     }
 }
 

@@ -52,7 +52,7 @@ pub struct Bar {
     /// Text after the bar.
     pub text: String,
     /// `true` for bars of Callgate.
-    pub is_own: bool,
+    pub is_callgate: bool,
 }
 
 impl fmt::Display for Chart {
@@ -72,7 +72,7 @@ impl fmt::Display for Chart {
             }
             for bar in &group.bars {
                 let (label, text) = (escaped(&bar.label), escaped(&bar.text));
-                let class = if bar.is_own { "own" } else { "bar" };
+                let class = if bar.is_callgate { "own" } else { "bar" };
                 let length = (bar.value / largest * LONGEST).max(1.0);
                 let (end, top) = (f64::from(LABELS) + length + 8.0, y - 14);
                 writeln!(body, r#"<text x="{}" y="{y}" class="l">{label}</text>"#, LABELS - 10)?;
@@ -105,12 +105,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_bar_is_the_longest() {
+    fn bar_lengths_are_proportional_to_values_and_texts_are_escaped() {
         let bar = |label: &str, value| Bar {
             label: label.to_owned(),
             value,
             text: format!("{value}"),
-            is_own: value > 1.0,
+            is_callgate: value > 1.0,
         };
         let bars = vec![bar("a & b", 1.0), bar("own", 4.0)];
         let groups = vec![Group { heading: "group".to_owned(), bars }];

@@ -13,7 +13,7 @@ const COMPLETE_SETS: usize = 50;
 /// Number of tokens. Token `n` has the set of grants with the number `n % GRANT_SETS`.
 pub const TOKENS: usize = 1000;
 /// Grants with which every tool is visible.
-pub const EVERYTHING: u32 = (1 << SECTIONS) - 1;
+pub const ALL_GRANTS: u32 = (1 << SECTIONS) - 1;
 
 /// Tool that runs in the process of the server: a function of Callgate's demo.
 pub const LOCAL: &str = "user_get";
@@ -120,7 +120,7 @@ impl Tool {
     }
 
     /// Returns `true` if a caller with these grants may see and call the tool.
-    pub fn is_open_to(&self, grants: u32) -> bool {
+    pub fn is_allowed_by(&self, grants: u32) -> bool {
         self.section.is_none_or(|section| grants >> section & 1 == 1)
     }
 }
@@ -133,7 +133,7 @@ pub fn tools(count: usize) -> Vec<Tool> {
         params: USER_PARAMS,
         section: None,
     };
-    let others = (0..count.saturating_sub(2)).map(|number| Tool {
+    let numbered_tools = (0..count.saturating_sub(2)).map(|number| Tool {
         name: format!("tool_{number:02}"),
         description: format!(
             "Finds the items of collection {number} that match a query, newest first."
@@ -142,7 +142,7 @@ pub fn tools(count: usize) -> Vec<Tool> {
         // Without the term `number / SECTIONS`, two of five sections would have no tools.
         section: ((number + number / SECTIONS) % 5 >= 2).then_some(number % SECTIONS),
     });
-    let mut tools: Vec<Tool> = others.chain([user(LOCAL), user(FORWARDED)]).collect();
+    let mut tools: Vec<Tool> = numbered_tools.chain([user(LOCAL), user(FORWARDED)]).collect();
     tools.sort_by(|a, b| a.name.cmp(&b.name));
     tools
 }
@@ -160,11 +160,11 @@ pub fn section_name(section: usize) -> String {
 /// Returns a set of grants, in which bit `s` allows reading section `s`.
 pub fn grant_set(number: usize) -> u32 {
     if number < COMPLETE_SETS {
-        return EVERYTHING;
+        return ALL_GRANTS;
     }
     let number = u32::try_from(number).unwrap_or(u32::MAX);
     let mixed = number.wrapping_mul(0x9E37_79B1);
-    (mixed ^ mixed >> 15).wrapping_mul(0x85EB_CA77) >> 7 & EVERYTHING
+    (mixed ^ mixed >> 15).wrapping_mul(0x85EB_CA77) >> 7 & ALL_GRANTS
 }
 
 /// Returns the mask that a set of grants has on a section: 0 for none, 2 to read, 4 to write.
@@ -191,23 +191,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_of_grants_differ() {
+    fn all_sets_of_grants_differ() {
         let masks = |set| (0..SECTIONS).map(|section| mask(set, section)).collect::<Vec<u8>>();
         let sets: HashSet<Vec<u8>> = (0..GRANT_SETS).map(masks).collect();
         assert_eq!(sets.len(), GRANT_SETS);
     }
 
     #[test]
-    fn half_of_the_sets_see_everything() {
+    fn half_of_the_sets_of_grants_allow_all_tools() {
         let tools = tools(TOOLS);
         assert_eq!(tools.len(), TOOLS);
-        let visible = |set| tools.iter().filter(|tool| tool.is_open_to(grant_set(set))).count();
+        let visible = |set| tools.iter().filter(|tool| tool.is_allowed_by(grant_set(set))).count();
         assert!((0..COMPLETE_SETS).all(|set| visible(set) == TOOLS));
         assert!((COMPLETE_SETS..GRANT_SETS).all(|set| visible(set) < TOOLS));
     }
 
     #[test]
-    fn the_local_tool_is_json() {
+    fn the_local_tool_and_its_result_are_valid_json() {
         let tools = tools(TOOLS);
         assert_eq!(tools.last().unwrap().to_json()["name"], LOCAL);
         assert_eq!(user()["name"], NAME);

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_is_read_when_it_is_whole() {
+    fn a_reply_is_parsed_once_it_is_complete() {
         let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\ndate: now\r\n\r\nhi";
         for end in 0..bytes.len() {
             assert_eq!(Reply::parse(&bytes[..end]).unwrap(), None);
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_without_a_length_is_refused() {
+    fn a_reply_without_content_length_is_refused() {
         assert!(Reply::parse(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").is_err());
     }
 }

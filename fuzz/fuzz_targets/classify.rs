@@ -2,4 +2,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: &str| callgate::fuzzing::classified(input));
+fuzz_target!(|input: &str| callgate::fuzzing::classify_message(input));

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_test_that_does_not_exist_and_a_behaviour_without_tests_are_problems() {
+    fn missing_tests_and_behaviours_without_tests_are_reported() {
         let list = "# Heading\n\n## Part\n\nOne.\n    exists\n    is_gone\nTwo.\n";
         let files = BTreeSet::from(["callgate/src/a.rs".to_owned()]);
         let (page, problems) = render(list, &Functions::from([("exists".to_owned(), files)]));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_of_a_threat_that_does_not_exist_is_a_problem() {
+    fn missing_tests_of_threats_are_reported() {
         let page = "| a | `b` |\n\n| `key` | tests |\n| --- | --- |\n| a | `exists`, `is_gone` |\n";
         let problems =
             missing_tests(page, &Functions::from([("exists".to_owned(), BTreeSet::new())]));

@@ -5,15 +5,15 @@ use crate::run::{Run, Step};
 /// Package of the benchmarks and of the servers for comparison.
 const BENCHES: &str = "callgate-bench";
 
-/// Builds and runs the benchmarks whose names contain `word`. Passes `options` to them.
-pub(crate) fn bench(word: &str, options: &[&str], run: &mut Run) {
+/// Builds and runs the benchmarks whose names contain `filter`. Passes `options` to them.
+pub(crate) fn bench(filter: &str, options: &[&str], run: &mut Run) {
     let names: Vec<String> = benchmarks().into_iter().map(|it| it.step.name).collect();
-    if !names.iter().any(|name| name.contains(word)) {
-        let problem = format!("no benchmark has `{word}` in its name:\n{}", names.join("\n"));
+    if !names.iter().any(|name| name.contains(filter)) {
+        let problem = format!("no benchmark has `{filter}` in its name:\n{}", names.join("\n"));
         run.check("find the benchmark", || Ok(vec![problem]));
         return;
     }
-    for step in steps(word, options) {
+    for step in steps(filter, options) {
         // If the build failed, the report would describe an older program.
         if !run.step(&step) {
             return;
@@ -21,15 +21,15 @@ pub(crate) fn bench(word: &str, options: &[&str], run: &mut Run) {
     }
 }
 
-fn steps(word: &str, options: &[&str]) -> Vec<Step> {
-    let mut wanted = benchmarks();
-    wanted.retain(|it| it.step.name.contains(word));
+fn steps(filter: &str, options: &[&str]) -> Vec<Step> {
+    let mut selected = benchmarks();
+    selected.retain(|it| it.step.name.contains(filter));
     let mut steps = vec![crate::dist()];
-    if wanted.iter().any(|it| it.needs_others) {
+    if selected.iter().any(|it| it.needs_comparison_servers) {
         let build = ["build", "--profile", "dist", "--package", BENCHES];
         steps.push(Step::cargo("build the servers for comparison", &build));
     }
-    for benchmark in wanted {
+    for benchmark in selected {
         if benchmark.needs_symbols {
             steps.push(with_symbols());
         }
@@ -41,13 +41,13 @@ fn steps(word: &str, options: &[&str]) -> Vec<Step> {
 /// A benchmark, and the builds it needs in addition to the packaged program.
 struct Benchmark {
     step: Step,
-    needs_others: bool,
+    needs_comparison_servers: bool,
     needs_symbols: bool,
 }
 
 impl Benchmark {
     fn of(step: Step) -> Self {
-        Self { step, needs_others: false, needs_symbols: false }
+        Self { step, needs_comparison_servers: false, needs_symbols: false }
     }
 }
 
@@ -75,7 +75,7 @@ fn benchmarks() -> Vec<Benchmark> {
         &faults,
     );
     vec![
-        Benchmark::of(faults.arguments(&["--nocapture", "the_measurements_of_the_page_on_faults"])),
+        Benchmark::of(faults.arguments(&["--nocapture", "measurements_update_the_page_on_faults"])),
         report(
             "the bridge compared with mcp-remote",
             "docs/internals/benchmarks/bridge.md",
@@ -133,7 +133,7 @@ fn report(name: &str, out: &str, program: &str, options: &[&str]) -> Benchmark {
     let run = ["run", "--profile", "dist", "--package", BENCHES, "--bin", program, "--"];
     let step = Step::cargo(format!("{name}, to {out}"), &run);
     let step = step.arguments(options).arguments(&["--out", out]);
-    Benchmark { needs_others: true, ..Benchmark::of(step) }
+    Benchmark { needs_comparison_servers: true, ..Benchmark::of(step) }
 }
 
 #[cfg(test)]
@@ -142,8 +142,8 @@ mod tests {
 
     #[test]
     fn a_benchmark_builds_the_programs_that_it_needs() {
-        let builds = |word| -> usize {
-            steps(word, &[]).iter().filter(|step| step.name.starts_with("build ")).count()
+        let builds = |filter| -> usize {
+            steps(filter, &[]).iter().filter(|step| step.name.starts_with("build ")).count()
         };
         assert_eq!((builds("faults"), builds("bridge")), (1, 2));
         assert_eq!(steps("faults", &[]).len(), 2);

@@ -38,7 +38,7 @@ const DUPLICATES: [(&str, &str); 8] = [
 ];
 
 /// Dependencies that no source file mentions, with the reason.
-const UNNAMED: [(&str, &str, &str); 1] =
+const UNMENTIONED: [(&str, &str, &str); 1] =
     [("callgate-cli", "idna_adapter", "chooses which tables the `idna` crate has")];
 
 /// Returns the output of `cargo metadata`.
@@ -54,23 +54,25 @@ pub(crate) fn packages(metadata: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// Returns `true` for a package of the workspace.
-pub(crate) fn is_own(package: &Value) -> bool {
+pub(crate) fn is_workspace_package(package: &Value) -> bool {
     package["source"].is_null()
 }
 
 /// Returns the problems, one per line.
 pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
     let metadata = metadata()?;
-    let (own, others): (Vec<_>, Vec<_>) = packages(&metadata).partition(|it| is_own(it));
-    let mut problems: Vec<String> = others.iter().flat_map(|it| problems_of(it, &own)).collect();
-    for package in own {
+    let (workspace, dependencies): (Vec<_>, Vec<_>) =
+        packages(&metadata).partition(|it| is_workspace_package(it));
+    let mut problems: Vec<String> =
+        dependencies.iter().flat_map(|it| problems_of(it, &workspace)).collect();
+    for package in workspace {
         problems.extend(unused(package)?);
     }
     problems.extend(duplicates()?);
     Ok(problems)
 }
 
-fn problems_of(package: &Value, own: &[&Value]) -> Vec<String> {
+fn problems_of(package: &Value, workspace: &[&Value]) -> Vec<String> {
     let text = |key: &str| package[key].as_str().unwrap_or_default();
     let name = format!("{} {}", text("name"), text("version"));
     let mut problems = Vec::new();
@@ -81,10 +83,11 @@ fn problems_of(package: &Value, own: &[&Value]) -> Vec<String> {
     if !is_allowed(&text("license").replace('/', " OR ")) {
         problems.push(format!("{name} has a licence that is not allowed: {}", text("license")));
     }
-    let ours = own.iter().filter_map(|package| package["rust_version"].as_str()).map(version);
-    if ours.min().is_some_and(|ours| version(text("rust_version")) > ours) {
-        let wanted = text("rust_version");
-        problems.push(format!("{name} needs Rust {wanted}, newer than `rust-version`"));
+    let supported =
+        workspace.iter().filter_map(|package| package["rust_version"].as_str()).map(version);
+    if supported.min().is_some_and(|supported| version(text("rust_version")) > supported) {
+        let required = text("rust_version");
+        problems.push(format!("{name} needs Rust {required}, newer than `rust-version`"));
     }
     problems
 }
@@ -98,44 +101,44 @@ fn version(text: &str) -> Vec<u32> {
 
 /// Returns `true` if the allowed licences satisfy an SPDX expression. Exceptions after `WITH` only add permissions.
 fn is_allowed(expression: &str) -> bool {
-    let spaced = expression.replace('(', " ( ").replace(')', " ) ");
-    let words: Vec<&str> = spaced.split_whitespace().collect();
-    let mut rest = words.as_slice();
+    let separated = expression.replace('(', " ( ").replace(')', " ) ");
+    let tokens: Vec<&str> = separated.split_whitespace().collect();
+    let mut rest = tokens.as_slice();
     let allowed = any_of(&mut rest);
     allowed && rest.is_empty()
 }
 
-fn any_of(words: &mut &[&str]) -> bool {
-    let mut allowed = all_of(words);
-    while let Some((&"OR", rest)) = words.split_first() {
-        *words = rest;
-        allowed |= all_of(words);
+fn any_of(tokens: &mut &[&str]) -> bool {
+    let mut allowed = all_of(tokens);
+    while let Some((&"OR", rest)) = tokens.split_first() {
+        *tokens = rest;
+        allowed |= all_of(tokens);
     }
     allowed
 }
 
-fn all_of(words: &mut &[&str]) -> bool {
-    let mut allowed = one_of(words);
-    while let Some((&"AND", rest)) = words.split_first() {
-        *words = rest;
-        allowed &= one_of(words);
+fn all_of(tokens: &mut &[&str]) -> bool {
+    let mut allowed = one_of(tokens);
+    while let Some((&"AND", rest)) = tokens.split_first() {
+        *tokens = rest;
+        allowed &= one_of(tokens);
     }
     allowed
 }
 
-fn one_of(words: &mut &[&str]) -> bool {
-    let Some((&first, rest)) = words.split_first() else { return false };
-    *words = rest;
+fn one_of(tokens: &mut &[&str]) -> bool {
+    let Some((&first, rest)) = tokens.split_first() else { return false };
+    *tokens = rest;
     if first == "(" {
-        let allowed = any_of(words);
+        let allowed = any_of(tokens);
         // The closing parenthesis.
-        *words = words.split_first().map_or(&[], |(_, rest)| rest);
+        *tokens = tokens.split_first().map_or(&[], |(_, rest)| rest);
         return allowed;
     }
-    if let [exception, _, rest @ ..] = *words
+    if let [exception, _, rest @ ..] = *tokens
         && *exception == "WITH"
     {
-        *words = rest;
+        *tokens = rest;
     }
     LICENCES.contains(&first)
 }
@@ -158,7 +161,7 @@ fn unused(package: &Value) -> anyhow::Result<Vec<String>> {
     let names = dependencies.filter_map(|it| it["rename"].as_str().or(it["name"].as_str()));
     let names: BTreeSet<&str> = names.collect();
     let is_unused = |dependency: &&str| {
-        let known = UNNAMED.iter().any(|(of, it, _)| (of, it) == (&name, dependency));
+        let is_listed = UNMENTIONED.iter().any(|(of, it, _)| (of, it) == (&name, dependency));
         let identifier = dependency.replace('-', "_");
         let mut found = source.match_indices(&identifier);
         let is_path = |(start, _): (usize, &str)| {
@@ -168,7 +171,7 @@ fn unused(package: &Value) -> anyhow::Result<Vec<String>> {
             let is_imported = before.ends_with("use ") || before.ends_with("extern crate ");
             !before.ends_with(is_part) && (after.starts_with("::") || is_imported)
         };
-        !known && !found.any(is_path)
+        !is_listed && !found.any(is_path)
     };
     let unused = names.into_iter().filter(is_unused);
     Ok(unused.map(|dependency| format!("{name} does not use `{dependency}`")).collect())
@@ -187,33 +190,33 @@ fn push_code(path: &Path, source: &mut String) -> anyhow::Result<()> {
 /// entries of [`DUPLICATES`] that are not needed.
 fn duplicates() -> anyhow::Result<Vec<String>> {
     let arguments = ["tree", "--duplicates", "--package", "callgate-cli", "--features", "full"];
-    let listed = output(
+    let tree = output(
         cargo()
             .args(arguments)
             .args(["--edges", "normal,build", "--depth", "0", "--prefix", "none"])
             .current_dir(crate::root()),
     )?;
     let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for line in listed.lines() {
-        let mut words = line.split(' ');
-        if let (Some(name), Some(version)) = (words.next(), words.next()) {
+    for line in tree.lines() {
+        let mut parts = line.split(' ');
+        if let (Some(name), Some(version)) = (parts.next(), parts.next()) {
             versions.entry(name).or_default().insert(version);
         }
     }
     // A crate that build scripts use with other features is listed twice with the same version.
     versions.retain(|_, versions| versions.len() > 1);
-    let is_known = |name: &str| DUPLICATES.iter().any(|(known, _)| *known == name);
-    let new = versions.iter().filter(|(name, _)| !is_known(name)).map(|(name, versions)| {
+    let is_listed = |name: &str| DUPLICATES.iter().any(|(listed, _)| *listed == name);
+    let unlisted = versions.iter().filter(|(name, _)| !is_listed(name)).map(|(name, versions)| {
         let versions: Vec<&str> = versions.iter().copied().collect();
         format!("the program has `{name}` more than once: {}", versions.join(", "))
     });
-    let old = DUPLICATES.iter().filter(|(name, _)| !versions.contains_key(name));
-    let old = old.map(|(name, _)| {
+    let unneeded = DUPLICATES.iter().filter(|(name, _)| !versions.contains_key(name));
+    let unneeded = unneeded.map(|(name, _)| {
         format!(
             "`{name}` has one version: remove it from `DUPLICATES` in xtask/src/dependencies.rs"
         )
     });
-    Ok(new.chain(old).collect())
+    Ok(unlisted.chain(unneeded).collect())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::dependencies::{self, is_own, packages};
+use crate::dependencies::{self, is_workspace_package, packages};
 use crate::files::{files_below, files_in};
 use crate::root;
 use crate::test::output;
@@ -44,21 +44,21 @@ pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
     let sources = sources(&root)?;
     for page in &pages {
         let text = fs::read_to_string(page)?;
-        let shown = page.strip_prefix(&root).unwrap_or(page).display();
-        let mut note = |problem: String| problems.push(format!("{shown}: {problem}"));
+        let path = page.strip_prefix(&root).unwrap_or(page).display();
+        let mut report = |problem: String| problems.push(format!("{path}: {problem}"));
         for link in links(&text) {
             let is_checked =
                 check_link(page, &text, link).and_then(|()| check_scope(&book, page, link));
             if let Err(problem) = is_checked {
-                note(format!("link `{link}`: {problem}"));
+                report(format!("link `{link}`: {problem}"));
             }
         }
         if page.ends_with(ARCHITECTURE) || page.starts_with(book.join(INTERNALS)) {
-            missing_files(&sources, &text).into_iter().for_each(&mut note);
+            missing_files(&sources, &text).into_iter().for_each(&mut report);
         }
         for line in command_lines(&text) {
             if let Err(problem) = check_cargo(&line, &metadata) {
-                note(format!("`{line}`: {problem}"));
+                report(format!("`{line}`: {problem}"));
             }
         }
     }
@@ -69,9 +69,11 @@ pub(crate) fn problems() -> anyhow::Result<Vec<String>> {
 fn unlisted(summary: &str, pages: &[String]) -> Vec<String> {
     let listed = links(summary);
     let count = |page: &str| listed.iter().filter(|link| **link == page).count();
-    let others = pages.iter().filter(|page| *page != SUMMARY);
-    let wrong = others.map(|page| (page, count(page))).filter(|(_, count)| *count != 1);
-    wrong.map(|(page, count)| format!("{BOOK}/{SUMMARY}: lists `{page}` {count} times")).collect()
+    let expected = pages.iter().filter(|page| *page != SUMMARY);
+    let incorrect = expected.map(|page| (page, count(page))).filter(|(_, count)| *count != 1);
+    incorrect
+        .map(|(page, count)| format!("{BOOK}/{SUMMARY}: lists `{page}` {count} times"))
+        .collect()
 }
 
 /// Returns the rows ``| `function` | `file` |`` whose file does not exist or does not define the function.
@@ -148,13 +150,14 @@ fn check_link(page: &Path, text: &str, link: &str) -> Result<(), String> {
     }
     let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
     let target = page.parent().unwrap_or(page).join(file);
-    let other = match file {
+    let linked_page = match file {
         "" => None,
         _ if !target.exists() => return Err("there is no such file".to_owned()),
         _ if anchor.is_empty() => return Ok(()),
         _ => Some(fs::read_to_string(&target).map_err(|error| error.to_string())?),
     };
-    let headings = prose(other.as_deref().unwrap_or(text)).filter(|line| line.starts_with('#'));
+    let headings =
+        prose(linked_page.as_deref().unwrap_or(text)).filter(|line| line.starts_with('#'));
     if headings.map(slug).any(|slug| slug == anchor) {
         Ok(())
     } else {
@@ -165,8 +168,8 @@ fn check_link(page: &Path, text: &str, link: &str) -> Result<(), String> {
 /// Returns the anchor that code hosts and mdBook generate for a heading.
 fn slug(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
-    let kept = text.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    let allowed = text.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    allowed.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 /// Returns the commands of cargo in code blocks and in inline code.
@@ -191,28 +194,33 @@ fn command_lines(text: &str) -> Vec<String> {
 /// Checks that the packages, targets and features of a command of cargo are in the workspace.
 fn check_cargo(line: &str, metadata: &Value) -> Result<(), String> {
     let line = line.replace('=', " ");
-    let words: Vec<&str> = line.split_whitespace().take_while(|word| *word != "--").collect();
-    match words.get(1).copied() {
+    let arguments: Vec<&str> =
+        line.split_whitespace().take_while(|argument| *argument != "--").collect();
+    match arguments.get(1).copied() {
         // These commands run in the reader's package, or belong to another program.
         Some("add" | "new" | "fuzz") => return Ok(()),
         Some("xtask") => {
             let commands = crate::USAGE.lines().filter_map(|line| line.split_whitespace().nth(2));
             let mut commands = commands.chain(crate::USAGE.split_whitespace().nth(3));
-            let is_known = words.get(2).is_some_and(|word| commands.any(|it| it == *word));
-            return if is_known { Ok(()) } else { Err("xtask has no such command".to_owned()) };
+            let exists =
+                arguments.get(2).is_some_and(|argument| commands.any(|it| it == *argument));
+            return if exists { Ok(()) } else { Err("xtask has no such command".to_owned()) };
         }
         _ => {}
     }
-    let pairs = || words.iter().zip(words.iter().skip(1)).map(|(flag, value)| (*flag, *value));
-    let named = pairs().find_map(|(flag, value)| match flag {
+    let pairs =
+        || arguments.iter().zip(arguments.iter().skip(1)).map(|(flag, value)| (*flag, *value));
+    let package_name = pairs().find_map(|(flag, value)| match flag {
         "-p" | "--package" | "--path" => value.rsplit('/').next(),
         _ => None,
     });
-    let own: Vec<&Value> = packages(metadata)
-        .filter(|package| is_own(package) && named.is_none_or(|name| package["name"] == name))
+    let workspace: Vec<&Value> = packages(metadata)
+        .filter(|package| {
+            is_workspace_package(package) && package_name.is_none_or(|name| package["name"] == name)
+        })
         .collect();
-    if own.is_empty() {
-        return Err(format!("there is no package `{}`", named.unwrap_or_default()));
+    if workspace.is_empty() {
+        return Err(format!("there is no package `{}`", package_name.unwrap_or_default()));
     }
     for (flag, value) in pairs() {
         let kind = match flag {
@@ -220,8 +228,8 @@ fn check_cargo(line: &str, metadata: &Value) -> Result<(), String> {
             "--example" | "--bin" | "--test" | "--bench" => flag.trim_start_matches('-'),
             _ => continue,
         };
-        let known: BTreeSet<&str> = own.iter().flat_map(|it| names(it, kind)).collect();
-        if let Some(unknown) = value.split(',').find(|name| !known.contains(*name)) {
+        let existing: BTreeSet<&str> = workspace.iter().flat_map(|it| names(it, kind)).collect();
+        if let Some(unknown) = value.split(',').find(|name| !existing.contains(*name)) {
             return Err(format!("there is no {kind} `{unknown}`"));
         }
     }
@@ -258,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_the_summary_lacks_or_repeats_is_found() {
+    fn pages_that_the_summary_omits_or_repeats_are_reported() {
         let summary = "- [A](a.md)\n- [B](b/c.md)\n- [B](b/c.md)\n";
         let pages = ["SUMMARY.md", "a.md", "b/c.md", "d.md"].map(ToOwned::to_owned);
         assert_eq!(
@@ -268,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_does_not_exist_is_found() {
+    fn missing_functions_are_reported() {
         let root = root().canonicalize().unwrap();
         let page = "| `Catalog::listing` | `callgate/src/catalog.rs` | a |\n\
                     | `gone` | `callgate/src/catalog.rs` | b |\n| `a` | `b` |\n";
@@ -279,14 +287,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_does_not_exist_is_found() {
+    fn missing_files_are_reported() {
         let sources = ["/crates/callgate/src/mcp.rs".to_owned()];
         let page = "`mcp.rs` and `callgate/src/mcp.rs` and `cp.rs`";
         assert_eq!(missing_files(&sources, page), ["there is no file `cp.rs`"]);
     }
 
     #[test]
-    fn a_link_out_of_the_book_is_found() {
+    fn links_out_of_the_book_are_reported() {
         let root = root().canonicalize().unwrap();
         let (book, page) = (root.join("docs"), root.join("docs/start/demo.md"));
         assert_eq!(check_scope(&book, &page, "clients.md#windows"), Ok(()));
@@ -298,7 +306,7 @@ mod tests {
     fn commands_name_packages_targets_and_features_that_exist() {
         let metadata = dependencies::metadata().unwrap();
         assert_eq!(command_lines(PAGE), ["cargo run -p callgate-cli -- serve"]);
-        for (line, is_right) in [
+        for (line, is_valid) in [
             ("cargo run -p callgate-cli -- -p nothing", true),
             ("cargo run -p nothing", false),
             ("cargo xtask test", true),
@@ -310,7 +318,7 @@ mod tests {
             ("cargo test --test cli", true),
             ("cargo test --test nothing", false),
         ] {
-            assert_eq!(check_cargo(line, &metadata).is_ok(), is_right, "{line}");
+            assert_eq!(check_cargo(line, &metadata).is_ok(), is_valid, "{line}");
         }
     }
 }

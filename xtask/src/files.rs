@@ -59,8 +59,8 @@ pub(crate) fn orphans(root: &Path) -> anyhow::Result<Vec<String>> {
                 })
             };
             if !is_root && !parents.iter().any(declares) {
-                let shown = file.strip_prefix(root).unwrap_or(&file).display();
-                problems.push(format!("{shown}: no `mod` line names this file"));
+                let path = file.strip_prefix(root).unwrap_or(&file).display();
+                problems.push(format!("{path}: no `mod` line names this file"));
             }
         }
     }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_without_a_mod_line_is_found() {
+    fn files_without_a_mod_line_are_reported() {
         let root = tempfile::tempdir().unwrap();
         let source = root.path().join("crates/a/src");
         fs::create_dir_all(source.join("b")).unwrap();

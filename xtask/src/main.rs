@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         }
         ["docs"] => test::check_documents(&mut run),
         ["bench"] => bench::bench("", &[], &mut run),
-        ["bench", word, ref options @ ..] => bench::bench(word, options, &mut run),
+        ["bench", filter, ref options @ ..] => bench::bench(filter, options, &mut run),
         ["dist"] => {
             if run.step(&dist()) {
                 run.check("write man pages and completions", write_generated);

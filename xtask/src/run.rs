@@ -74,9 +74,9 @@ impl Step {
         let name = std::path::Path::new(&self.program).file_name().unwrap_or_default();
         let name = name.to_string_lossy().into_owned();
         let variables = self.variables.iter().map(|(name, value)| format!("{name}='{value}'"));
-        let words: Vec<String> =
+        let parts: Vec<String> =
             variables.chain([name]).chain(self.arguments.iter().cloned()).collect();
-        words.join(" ")
+        parts.join(" ")
     }
 
     pub(crate) fn run(&self) -> StepResult {
@@ -116,13 +116,13 @@ impl Step {
             .stderr(Stdio::piped())
             .spawn()
             .with_context(|| format!("failed to start {}", self.program.display()))?;
-        let output = child.stdout.take().context("stdout is not piped")?;
-        let errors = child.stderr.take().context("stderr is not piped")?;
+        let stdout = child.stdout.take().context("stdout is not piped")?;
+        let stderr = child.stderr.take().context("stderr is not piped")?;
         let (sender, lines) = mpsc::channel();
         thread::scope(|scope| {
-            let other = sender.clone();
-            scope.spawn(move || send_lines(output, &sender));
-            scope.spawn(move || send_lines(errors, &other));
+            let stderr_sender = sender.clone();
+            scope.spawn(move || send_lines(stdout, &sender));
+            scope.spawn(move || send_lines(stderr, &stderr_sender));
             lines.iter().for_each(&mut line);
         });
         child.wait().context("failed to wait for the process")
@@ -291,7 +291,7 @@ impl Run {
         }
         let mut timed: Vec<_> =
             self.results.iter_mut().flat_map(|it| std::mem::take(&mut it.tests.timed)).collect();
-        timed.sort_by(|one, other| other.cmp(one));
+        timed.sort_by(|a, b| b.cmp(a));
         if !timed.is_empty() {
             print_line("\n== slowest tests");
         }
@@ -325,12 +325,12 @@ mod tests {
 
     #[test]
     fn summaries_of_runners_are_parsed() {
-        let of_cargo = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured";
+        let cargo_output = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured";
         let mut tests = TestResults::default();
-        tests.read(Runner::Cargo, of_cargo);
+        tests.read(Runner::Cargo, cargo_output);
         assert_eq!((tests.passed, tests.failed), (12, 3));
         let mut tests = TestResults::default();
-        tests.read(Runner::Nextest, of_cargo);
+        tests.read(Runner::Nextest, cargo_output);
         tests.read(
             Runner::Nextest,
             "  Summary [ 2.1s] 9 tests run: 6 passed (1 slow), 2 failed, 1 timed out, 4 skipped",

@@ -38,8 +38,8 @@ pub(crate) fn problems(tmp: &Path) -> anyhow::Result<Vec<String>> {
     }
     let known: BTreeSet<&str> = WORDS.lines().collect();
     let unknown = unknown(tmp, &found.keys().map(String::as_str).collect::<Vec<_>>())?;
-    let wrong = unknown.iter().filter(|word| !known.contains(word.to_lowercase().as_str()));
-    let problems = wrong.map(|word| {
+    let misspelled = unknown.iter().filter(|word| !known.contains(word.to_lowercase().as_str()));
+    let problems = misspelled.map(|word| {
         let page = found.get(word).and_then(|page| page.strip_prefix(&root).ok());
         let page = page.unwrap_or_else(|| Path::new("somewhere"));
         format!("{}: `{word}` is misspelled, or is missing in xtask/src/words.txt", page.display())
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_those_of_prose() {
+    fn only_words_of_prose_are_checked() {
         let line = "/// Returns the `tool_name`s of [a page](docs/page.md), see https://example.com or JsonRpc's.";
         assert_eq!(words(line), ["Returns", "page"]);
         assert_eq!(comments("let wrng = 1; // not at the start\n/// wrong\n").count(), 1);

@@ -47,7 +47,7 @@ pub(crate) fn test(run: &mut Run) {
     });
     let Some(servers) = servers else { return };
     match Nextest::new(&target) {
-        Some(Ok(nextest)) => test_beside_checks(&nextest, &servers, checks, run),
+        Some(Ok(nextest)) => test_while_checking(&nextest, &servers, checks, run),
         Some(Err(error)) => run.check("list the tests", || Err(error)),
         None => {
             run.step(&build_emulator());
@@ -68,7 +68,7 @@ pub(crate) fn clients(run: &mut Run) {
 }
 
 /// Runs the tests together with builds at low priority, because the tests wait most of the time.
-fn test_beside_checks(nextest: &Nextest, servers: &Servers, checks: Vec<Step>, run: &mut Run) {
+fn test_while_checking(nextest: &Nextest, servers: &Servers, checks: Vec<Step>, run: &mut Run) {
     thread::scope(|scope| {
         let background = scope.spawn(move || {
             let steps = [build_emulator(), doc_tests()].into_iter().chain(checks);
@@ -78,8 +78,8 @@ fn test_beside_checks(nextest: &Nextest, servers: &Servers, checks: Vec<Step>, r
         let tests = nextest.step("run the tests", &format!("not {SQL_SERVER}"));
         run.step(&servers.with_addresses(tests));
         match background.join() {
-            Ok(all) => {
-                for result in all {
+            Ok(results) => {
+                for result in results {
                     run.add(result);
                 }
             }
@@ -164,8 +164,8 @@ fn linted(step: Step) -> Step {
 fn clippy_driver() -> String {
     let name = format!("clippy-driver{}", std::env::consts::EXE_SUFFIX);
     let cargo = std::env::var_os("CARGO").map(PathBuf::from);
-    let beside = cargo.map(|cargo| cargo.with_file_name(&name)).filter(|path| path.is_file());
-    beside.map_or(name, |path| path.to_string_lossy().into_owned())
+    let sibling = cargo.map(|cargo| cargo.with_file_name(&name)).filter(|path| path.is_file());
+    sibling.map_or(name, |path| path.to_string_lossy().into_owned())
 }
 
 fn doc_tests() -> Step {
@@ -254,8 +254,8 @@ impl Nextest {
         version.is_ok_and(|output| output.status.success()).then(|| {
             let (cargo_metadata, binaries_metadata) =
                 (target.join("nextest-cargo.json"), target.join("nextest-binaries.json"));
-            let all = ["metadata", "--format-version", "1", "--all-features"];
-            fs::write(&cargo_metadata, output(cargo().args(all))?)?;
+            let metadata = ["metadata", "--format-version", "1", "--all-features"];
+            fs::write(&cargo_metadata, output(cargo().args(metadata))?)?;
             let list = Step::cargo("", &["nextest", "list", "--list-type", "binaries-only"]);
             let list = linted(list.arguments(&WORKSPACE).arguments(&["--message-format", "json"]));
             fs::write(&binaries_metadata, output(&mut list.command())?)?;

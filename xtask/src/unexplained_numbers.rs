@@ -16,14 +16,14 @@ pub(crate) fn problems(root: &Path) -> anyhow::Result<Vec<String>> {
     let mut problems = Vec::new();
     for file in files {
         let text = read(&file)?;
-        let shown = file.strip_prefix(root).unwrap_or(&file).display();
+        let path = file.strip_prefix(root).unwrap_or(&file).display();
         let is_rust = file.extension().is_some_and(|extension| extension == "rs");
         let has_reference = |line: &str| {
             let prose = if is_rust { line.split_once("//").map_or("", |(_, it)| it) } else { line };
             has_numbered_name(line) || has_number(prose)
         };
         let lines = text.lines().enumerate().filter(|(_, line)| has_reference(line));
-        problems.extend(lines.map(|(at, line)| format!("{shown}:{}: {}", at + 1, line.trim())));
+        problems.extend(lines.map(|(at, line)| format!("{path}:{}: {}", at + 1, line.trim())));
     }
     Ok(problems)
 }

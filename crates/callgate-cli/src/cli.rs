@@ -170,10 +170,10 @@ impl Cli {
     /// Parses the command line. If the usage is wrong, prints the error and exits with 2.
     pub(crate) fn read() -> Self {
         let matches = Self::definition().get_matches();
-        let is_given =
+        let is_on_command_line =
             |option: &&str| matches.value_source(option) == Some(ValueSource::CommandLine);
         if let Some(name @ ("bridge" | "try")) = matches.subcommand_name()
-            && let Some(option) = unused_options(name).iter().copied().find(is_given)
+            && let Some(option) = unused_options(name).iter().copied().find(is_on_command_line)
         {
             let message = format!("'--{option}' has no effect on '{name}', which uses no registry");
             Self::command().error(ErrorKind::ArgumentConflict, message).exit();
@@ -185,19 +185,19 @@ impl Cli {
     pub(crate) fn definition() -> clap::Command {
         let command = Self::command();
         let global: Vec<Arg> = command.get_arguments().cloned().collect();
-        let command = command.mut_subcommands(|inner| {
-            let unused = unused_options(inner.get_name());
+        let command = command.mut_subcommands(|subcommand| {
+            let unused = unused_options(subcommand.get_name());
             let is_unused = |arg: &&Arg| unused.contains(&arg.get_id().as_str());
             let hidden = global.iter().filter(is_unused).map(|arg| arg.clone().hide(true));
             // `callgate grant` without a subcommand is a short form of `grant set`. The help omits its arguments.
-            let is_hidden = inner.get_name() == "grant";
-            inner.mut_args(|arg| if is_hidden { arg.hide(true) } else { arg }).args(hidden)
+            let is_hidden = subcommand.get_name() == "grant";
+            subcommand.mut_args(|arg| if is_hidden { arg.hide(true) } else { arg }).args(hidden)
         });
         let header = *command.get_styles().get_header();
         let template = format!(
             "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}\
              {header}{GLOBAL}:{header:#}\n{{options}}{{after-help}}",
-            grouped(&command)
+            list_by_group(&command)
         );
         command
             .help_template(template)
@@ -206,15 +206,15 @@ impl Cli {
 }
 
 /// Lists the commands by group, in the format of clap's own list.
-fn grouped(command: &clap::Command) -> String {
+fn list_by_group(command: &clap::Command) -> String {
     let header = command.get_styles().get_header();
     let literal = command.get_styles().get_literal();
     let mut text = String::new();
     for (group, names) in GROUPS {
         let _ = writeln!(text, "{header}{group}:{header:#}");
-        for inner in names.iter().filter_map(|name| command.find_subcommand(name)) {
-            let about = inner.get_about().map(ToString::to_string).unwrap_or_default();
-            let name = inner.get_name();
+        for subcommand in names.iter().filter_map(|name| command.find_subcommand(name)) {
+            let about = subcommand.get_about().map(ToString::to_string).unwrap_or_default();
+            let name = subcommand.get_name();
             let _ = writeln!(text, "  {literal}{name:<12}{literal:#} {about}");
         }
         text.push('\n');

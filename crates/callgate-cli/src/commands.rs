@@ -22,14 +22,14 @@ pub(crate) use methods::{BasicOptions, ServiceOptions, parse_url};
 
 /// Maximum time for which the program waits, before it exits, for pending requests for OAuth access
 /// tokens.
-const TOKEN_REQUESTS: Duration = Duration::from_secs(10);
+const TOKEN_REQUESTS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a command. Commands that need no registry do not read the configuration.
 pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     match &cli.command {
-        Command::Bridge(given) => return serve::bridge::run(given),
-        Command::Completions(given) => return operate::completions_and_man::completions(given),
-        Command::Man(given) => return operate::completions_and_man::man(given),
+        Command::Bridge(args) => return serve::bridge::run(args),
+        Command::Completions(args) => return operate::completions_and_man::completions(args),
+        Command::Man(args) => return operate::completions_and_man::man(args),
         Command::Import(ImportCommand::Process) => return methods::import::process::run(),
         _ => {}
     }
@@ -40,7 +40,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(async {
         let result = run_configured(&config, &cli.global, cli.command).await;
-        wait_for_token_requests(TOKEN_REQUESTS).await;
+        wait_for_token_requests(TOKEN_REQUESTS_TIMEOUT).await;
         registry::wait_until_closed().await;
         result
     });
@@ -59,23 +59,23 @@ async fn run_configured(
     command: Command,
 ) -> anyhow::Result<()> {
     match command {
-        Command::Serve(given) => serve::run(config, global, &given).await,
-        Command::Try(given) => Box::pin(serve::try_service::run(config, &given)).await,
-        Command::Method(given) => methods::method::run(config, given).await,
-        Command::Import(given) => methods::import::run(config, given).await,
-        Command::Export(given) => methods::export::run(config, &given).await,
-        Command::Call(given) => methods::call::run(config, &given).await,
-        Command::Lint(given) => methods::lint::run(config, &given).await,
-        Command::Upstream(given) => methods::upstream::run(config, given).await,
-        Command::User(given) => people::user::run(config, given).await,
-        Command::Token(given) => people::token::run(config, given).await,
-        Command::Credential(given) => people::credential::run(config, given).await,
-        Command::Section(given) => people::section::run(config, given).await,
-        Command::Grant(given) => people::grant::run(config, given).await,
-        Command::Setting(given) => operate::setting::run(config, given).await,
-        Command::Key(given) => operate::key::run(config, given).await,
-        Command::Migrate(given) => operate::migrate::run(config, &given).await,
-        Command::Registry(RegistryCommand::Copy(given)) => operate::copy::run(config, &given).await,
+        Command::Serve(args) => serve::run(config, global, &args).await,
+        Command::Try(args) => Box::pin(serve::try_service::run(config, &args)).await,
+        Command::Method(args) => methods::method::run(config, args).await,
+        Command::Import(args) => methods::import::run(config, args).await,
+        Command::Export(args) => methods::export::run(config, &args).await,
+        Command::Call(args) => methods::call::run(config, &args).await,
+        Command::Lint(args) => methods::lint::run(config, &args).await,
+        Command::Upstream(args) => methods::upstream::run(config, args).await,
+        Command::User(args) => people::user::run(config, args).await,
+        Command::Token(args) => people::token::run(config, args).await,
+        Command::Credential(args) => people::credential::run(config, args).await,
+        Command::Section(args) => people::section::run(config, args).await,
+        Command::Grant(args) => people::grant::run(config, args).await,
+        Command::Setting(args) => operate::setting::run(config, args).await,
+        Command::Key(args) => operate::key::run(config, args).await,
+        Command::Migrate(args) => operate::migrate::run(config, &args).await,
+        Command::Registry(RegistryCommand::Copy(args)) => operate::copy::run(config, &args).await,
         // `run` has already handled these commands.
         Command::Bridge(_) | Command::Completions(_) | Command::Man(_) => Ok(()),
     }
@@ -104,8 +104,8 @@ fn check_name(kind: &str, name: &str) -> anyhow::Result<()> {
 }
 
 fn caller_named(rows: &AccessRows, name: &str) -> Result<Caller, StoreError> {
-    let missing = || Entity::User.not_found(name);
-    access(rows).caller_named(name).cloned().ok_or_else(missing)
+    let not_found = || Entity::User.not_found(name);
+    access(rows).caller_named(name).cloned().ok_or_else(not_found)
 }
 
 /// Returns the options for converting rows to tools, without the settings of the registry.

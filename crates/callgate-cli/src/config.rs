@@ -31,7 +31,7 @@ pub(crate) use database::{exposed_password, password_in_file};
 pub(crate) use imports::Imports;
 use sources::{Value, Values};
 pub(crate) use upstreams::{
-    ForwardFactory, RowLimits, UpstreamSummary, Upstreams, has_secret, keys_of_row, row_shown,
+    ForwardFactory, RowLimits, UpstreamSummary, Upstreams, has_secret, keys_of_row, redacted_row,
     secret_in_file, secret_in_variable,
 };
 
@@ -77,7 +77,7 @@ pub(crate) fn environment(variable: &str) -> Option<String> {
 const STDIO_LOG: &str = "warn";
 
 /// Returns the value of `CALLGATE_LOG`, or the default for stdio.
-pub(crate) fn log_of_environment() -> anyhow::Result<String> {
+pub(crate) fn log_filter_from_environment() -> anyhow::Result<String> {
     let text = environment("CALLGATE_LOG").unwrap_or_else(|| STDIO_LOG.to_owned());
     Value { name: "log", text: &text, source: "in CALLGATE_LOG" }.log_filter()
 }
@@ -181,7 +181,7 @@ impl Config {
             log_format: get("log_format")
                 .choice([("human", LogFormat::Human), ("json", LogFormat::Json)])?,
             token: values.secret(TOKEN_VARIABLE),
-            tables: if attach.is_some() { Some(attach::own_tables()?) } else { tables },
+            tables: if attach.is_some() { Some(attach::registry_tables()?) } else { tables },
             attach,
             preset,
             upstreams: values.upstreams.with_row_limits(row_limits),

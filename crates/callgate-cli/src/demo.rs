@@ -91,10 +91,10 @@ async fn fill(store: &SqlStore, local: &Local) -> anyhow::Result<()> {
     for (ident, caption) in
         [("content", "Content"), ("user_management", "User management"), ("system", "System")]
     {
-        unless_exists(store.add_section(ident, caption, Mask::Execute).await)?;
+        ignore_existing(store.add_section(ident, caption, Mask::Execute).await)?;
     }
     for DemoUser { login, role, grants } in USERS {
-        unless_exists(store.add_user(login, Some(role)).await)?;
+        ignore_existing(store.add_user(login, Some(role)).await)?;
         let role = store.role(role).await?;
         for (section, mask) in grants {
             store.grant(GrantHolder::Role(role.id), section, *mask).await?;
@@ -110,21 +110,21 @@ async fn fill(store: &SqlStore, local: &Local) -> anyhow::Result<()> {
             upstream: Some(LOCAL.to_owned()),
             ..MethodRow::default()
         };
-        let needs = method.requirement().sections().iter();
-        let needs: Vec<(String, Mask)> = needs
-            .filter_map(|(section, need)| match need {
+        let requirements = method.requirement().sections().iter();
+        let requirements: Vec<(String, Mask)> = requirements
+            .filter_map(|(section, requirement)| match requirement {
                 SectionRequirement::AtLeast(mask) => Some((section.to_string(), *mask)),
                 SectionRequirement::Closed => None,
             })
             .collect();
-        unless_exists(store.add_method(&row, &needs).await)?;
+        ignore_existing(store.add_method(&row, &requirements).await)?;
     }
     Ok(())
 }
 
 /// Ignores the error that a row already exists.
-fn unless_exists<T>(added: Result<T, StoreError>) -> Result<(), StoreError> {
-    match added {
+fn ignore_existing<T>(result: Result<T, StoreError>) -> Result<(), StoreError> {
+    match result {
         Ok(_) | Err(StoreError::AlreadyExists { .. }) => Ok(()),
         Err(error) => Err(error),
     }

@@ -11,8 +11,9 @@ use callgate_registry::{
 pub(crate) use callgate_import::hinted;
 
 #[cfg(any(test, not(feature = "php")))]
-pub(crate) fn not_built(what: &str, feature: &str) -> anyhow::Error {
-    let message = format!("this program was built without {what} (cargo feature `{feature}`)");
+pub(crate) fn not_built(capability: &str, feature: &str) -> anyhow::Error {
+    let message =
+        format!("this program was built without {capability} (cargo feature `{feature}`)");
     hinted(message, with_feature(feature))
 }
 
@@ -28,9 +29,11 @@ const MIN_SIMILARITY: f64 = 0.75;
 
 /// Returns the known name that is most similar to `name`, if it is similar enough.
 pub(crate) fn nearest<T: AsRef<str>>(name: &str, known: impl IntoIterator<Item = T>) -> Option<T> {
-    let rated = known.into_iter().map(|one| (strsim::jaro_winkler(one.as_ref(), name), one));
-    let best = rated.max_by(|(a, _), (b, _)| a.total_cmp(b));
-    best.filter(|(similarity, _)| *similarity >= MIN_SIMILARITY).map(|(_, one)| one)
+    let candidates = known
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(candidate.as_ref(), name), candidate));
+    let best = candidates.max_by(|(a, _), (b, _)| a.total_cmp(b));
+    best.filter(|(similarity, _)| *similarity >= MIN_SIMILARITY).map(|(_, candidate)| candidate)
 }
 
 /// Returns the hint of an error, or else of its first cause that has a hint.
@@ -119,7 +122,7 @@ fn attach_hint(error: &AttachError) -> Option<Cow<'static, str>> {
     match error {
         AttachError::Festi(error) => festi_hint(error),
         AttachError::Store(error) => store_hint(error),
-        AttachError::OwnUsers => Some("use `--database` to name a registry without users".into()),
+        AttachError::HasUsers => Some("use `--database` to name a registry without users".into()),
     }
 }
 
@@ -176,7 +179,7 @@ mod tests {
             anyhow::Error::new(without_websocket).context("upstream `shop`"),
             not_built("support for PHP", "php"),
         ];
-        let told = errors.map(|error| format!("{error:#}\nhint: {}", hint(&error).unwrap()));
-        insta::assert_snapshot!(told.join("\n\n"));
+        let messages = errors.map(|error| format!("{error:#}\nhint: {}", hint(&error).unwrap()));
+        insta::assert_snapshot!(messages.join("\n\n"));
     }
 }

@@ -60,25 +60,26 @@ pub(crate) fn list<const N: usize>(
         return;
     }
     let is_shown = |(_, heading): &(&str, &str)| !heading.is_empty();
-    let head: Vec<&str> = columns.into_iter().filter(is_shown).map(|(_, head)| head).collect();
+    let headings: Vec<&str> =
+        columns.into_iter().filter(is_shown).map(|(_, heading)| heading).collect();
     let cells = |row: [Value; N]| {
-        let shown = columns.iter().zip(row).filter(|(column, _)| is_shown(column));
-        shown.map(|(_, value)| cell(value)).collect()
+        let values = columns.iter().zip(row).filter(|(column, _)| is_shown(column));
+        values.map(|(_, value)| cell(value)).collect()
     };
-    table(&head, &rows.into_iter().map(cells).collect::<Vec<_>>());
+    table(&headings, &rows.into_iter().map(cells).collect::<Vec<_>>());
 }
 
-pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) {
+pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) {
     let rows: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
-    let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
-    let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
+    let headings: Vec<String> = headings.iter().map(|cell| (*cell).to_owned()).collect();
+    let mut widths: Vec<usize> = headings.iter().map(|cell| cell.chars().count()).collect();
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
     }
-    for row in std::iter::once(&head).chain(&rows) {
+    for row in std::iter::once(&headings).chain(&rows) {
         let cells: Vec<String> =
             row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         data(cells.join("  ").trim_end());

@@ -16,15 +16,15 @@ use crate::error_hints::hinted;
 const MAX_LOGGED: usize = 20;
 
 /// Maximum time to wait until files are closed.
-const CLOSED_FILES: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Opens an existing registry, with the attached Festi database if there is one.
 pub(crate) async fn open(config: &Config) -> anyhow::Result<Arc<SqlStore>> {
-    attached(config, open_own(config).await?).await
+    attach_festi(config, open_without_festi(config).await?).await
 }
 
 /// Opens an existing registry without the attached database.
-pub(crate) async fn open_own(config: &Config) -> anyhow::Result<Arc<SqlStore>> {
+pub(crate) async fn open_without_festi(config: &Config) -> anyhow::Result<Arc<SqlStore>> {
     let url = &config.database;
     // With an attached database, the configured names are those of Festi. The registry stores its own names.
     let tables = config.tables.as_ref().filter(|_| config.attach.is_none());
@@ -71,15 +71,18 @@ async fn tables(config: &Config) -> Option<&TableNames> {
 }
 
 /// Attaches the Festi database of the configuration, if there is one.
-pub(crate) async fn attached(config: &Config, own: Arc<SqlStore>) -> anyhow::Result<Arc<SqlStore>> {
+pub(crate) async fn attach_festi(
+    config: &Config,
+    registry: Arc<SqlStore>,
+) -> anyhow::Result<Arc<SqlStore>> {
     let Some(attach) = &config.attach else {
-        refuse_unattached(config, &own).await?;
-        return Ok(own);
+        refuse_unattached(config, &registry).await?;
+        return Ok(registry);
     };
     let database = (&attach.database, &config.database_options);
     let options = attach.options()?;
-    let store = own
-        .attach(database, &attach.tables, options, attach.every)
+    let store = registry
+        .attach(database, &attach.tables, options, attach.intervals)
         .await
         .with_context(|| format!("cannot attach `{}`", attach.database))?;
     for id in store.unused_overlays().await?.iter().take(MAX_LOGGED) {
@@ -93,8 +96,8 @@ pub(crate) async fn attached(config: &Config, own: Arc<SqlStore>) -> anyhow::Res
 /// Refuses a registry that belongs to a Festi database, if that database is not attached. The Festi
 /// database defines access to the methods. Without this database, every caller could call the
 /// methods.
-async fn refuse_unattached(config: &Config, own: &SqlStore) -> anyhow::Result<()> {
-    if own.meta(ATTACHED).await?.is_none() {
+async fn refuse_unattached(config: &Config, store: &SqlStore) -> anyhow::Result<()> {
+    if store.meta(ATTACHED).await?.is_none() {
         return Ok(());
     }
     Err(hinted(
@@ -123,7 +126,7 @@ pub(crate) async fn refuse_users(config: &Config, store: &SqlStore) -> anyhow::R
 
 /// Waits until the files of registries that are no longer used are closed.
 pub(crate) async fn wait_until_closed() {
-    wait_for_closed_files(CLOSED_FILES).await;
+    wait_for_closed_files(CLOSE_TIMEOUT).await;
 }
 
 /// Returns a warning if other users of this machine can read or change the files of the registry.
@@ -134,22 +137,22 @@ pub(crate) fn file_warning(config: &Config) -> Option<String> {
         file.push(suffix);
         PathBuf::from(file)
     });
-    let open = files.iter().filter(|file| is_open_to_others(file));
-    let open: Vec<String> = open.map(|file| file.display().to_string()).collect();
-    let open = Some(open.join(" ")).filter(|open| !open.is_empty())?;
+    let accessible = files.iter().filter(|file| is_accessible_to_other_users(file));
+    let accessible: Vec<String> = accessible.map(|file| file.display().to_string()).collect();
+    let accessible = Some(accessible.join(" ")).filter(|accessible| !accessible.is_empty())?;
     Some(format!(
         "other users of this machine can read or change the registry, which has signing keys and credentials; \
-         run `chmod 600 {open}`"
+         run `chmod 600 {accessible}`"
     ))
 }
 
 #[cfg(unix)]
-fn is_open_to_others(path: &Path) -> bool {
+fn is_accessible_to_other_users(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o066 != 0)
 }
 
 #[cfg(not(unix))]
-fn is_open_to_others(_: &Path) -> bool {
+fn is_accessible_to_other_users(_: &Path) -> bool {
     false
 }

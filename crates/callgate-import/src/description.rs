@@ -36,7 +36,7 @@ impl Description {
     }
 
     /// Returns the name of the description, and the arguments of `callgate import` that read it.
-    pub fn words(self) -> (&'static str, &'static str) {
+    pub fn name_and_arguments(self) -> (&'static str, &'static str) {
         match self {
             Self::Discover => ("rpc.discover", "openrpc"),
             Self::Document => ("a document at its URL", "openrpc"),
@@ -49,7 +49,7 @@ impl Description {
     }
 
     /// Returns the problem and the hint for a service that does not have this description.
-    fn absence(self) -> (&'static str, &'static str) {
+    fn problem_and_hint(self) -> (&'static str, &'static str) {
         match self {
             Self::Discover | Self::Document => (
                 "offers no OpenRPC document",
@@ -83,14 +83,14 @@ impl Description {
                 let checked = |text: String| openrpc::check(&text).map(|()| text);
                 let target = service.target();
                 let document = if self == Self::Discover {
-                    attempts.ask(service, "rpc.discover", checked).await?
+                    attempts.request(service, "rpc.discover", checked).await?
                 } else {
                     let reply = service.get(None).await;
-                    attempts.read(target, GET_DOCUMENT, reply, None, checked)?
+                    attempts.parse_reply(target, GET_DOCUMENT, reply, None, checked)?
                 };
                 let Some(document) = document else { return Ok(None) };
-                let read = openrpc::read(&document, options);
-                read.with_context(|| format!("`{target}`")).map(Some)
+                let source = openrpc::read(&document, options);
+                source.with_context(|| format!("`{target}`")).map(Some)
             }
             Self::Introspection => introspect::read(service, options.upstream, attempts).await,
             Self::Drupal(module) => drupal::read(service, module, options.upstream, attempts).await,
@@ -123,7 +123,7 @@ impl Description {
                 description.add_keys(service, &mut source).await?;
                 return Ok(source);
             }
-            (problem, hint) = description.absence();
+            (problem, hint) = description.problem_and_hint();
         }
         Err(attempts.into_error(&format!("{} {problem}", service.target()), hint))
     }

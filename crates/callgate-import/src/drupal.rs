@@ -123,46 +123,48 @@ async fn list(
              accepts: HTTP Basic or a bearer token",
         ),
     };
-    let what = format!("GET {}{path}", target.site_path());
+    let request = format!("GET {}{path}", target.site_path());
     let reply = page(service, path).await?;
     let is_refused = matches!(reply, Err(QueryError::Failed { outcome: CallOutcome::Refused, .. }));
     let permission = is_refused.then_some(permission);
-    let read = |text: String| Page::parse(&text, module).ok_or(problem);
-    let Some(first) = attempts.read(&site, &what, reply, permission, read)? else {
+    let parse = |text: String| Page::parse(&text, module).ok_or(problem);
+    let Some(first) = attempts.parse_reply(&site, &request, reply, permission, parse)? else {
         return Ok(None);
     };
-    match timeout(TIME_LIMIT, following(service, first)).await {
+    match timeout(TIME_LIMIT, all_items(service, first)).await {
         Ok(all) => all.map(Some),
         Err(_) => bail!("{target} takes more than {TIME_LIMIT:?} to list its tools"),
     }
 }
 
 /// Returns the items of a page and of all pages after it.
-async fn following(service: &Service, first: Page) -> anyhow::Result<Vec<Value>> {
-    let (mut all, mut next) = (first.items, first.next_cursor);
+async fn all_items(service: &Service, first: Page) -> anyhow::Result<Vec<Value>> {
+    let (mut items, mut next) = (first.items, first.next_cursor);
     let target = service.target();
-    let mut seen = BTreeSet::new();
-    while let Some(cursor) = next.take_if(|_| seen.len() < MAX_PAGES && all.len() <= MAX_METHODS) {
-        let shown = || format!("{target}, page {} of the tools", seen.len() + 2);
+    let mut cursors = BTreeSet::new();
+    while let Some(cursor) =
+        next.take_if(|_| cursors.len() < MAX_PAGES && items.len() <= MAX_METHODS)
+    {
+        let page_name = || format!("{target}, page {} of the tools", cursors.len() + 2);
         let list = format!("{}{TOOLS}", target.site_path());
         let list = target.with_parameter(&list, "cursor", &cursor)?;
-        let page = service.get(Some(&list)).await.with_context(shown)?;
+        let page = service.get(Some(&list)).await.with_context(page_name)?;
         let Some(page) = Page::parse(&page, Module::Mcp) else {
-            bail!("{}: no list of tools", shown())
+            bail!("{}: no list of tools", page_name())
         };
-        all.extend(page.items);
+        items.extend(page.items);
         next = page.next_cursor;
-        if !seen.insert(cursor) {
+        if !cursors.insert(cursor) {
             bail!("{target} returns the same page of tools repeatedly");
         }
     }
-    if next.is_some() || all.len() > MAX_METHODS {
+    if next.is_some() || items.len() > MAX_METHODS {
         return Err(hinted(
             format!("{target} has more than {MAX_METHODS} methods"),
             "use the credentials of a user who may use fewer methods",
         ));
     }
-    Ok(all)
+    Ok(items)
 }
 
 /// A page of tools, or the only page of methods.
@@ -198,30 +200,30 @@ pub(crate) async fn read(
     upstream: &str,
     attempts: &mut Attempts,
 ) -> anyhow::Result<Option<Source>> {
-    let Some(all) = list(service, module, attempts).await? else { return Ok(None) };
+    let Some(items) = list(service, module, attempts).await? else { return Ok(None) };
     let mut source = match module {
         Module::Mcp => Source {
-            states_access: true,
+            specifies_access: true,
             supersedes: &[DISCOVERY_SOURCE],
-            notes: vec![format!("{} of jsonrpc_mcp", counted(all.len(), "tool"))],
+            notes: vec![format!("{} of jsonrpc_mcp", counted(items.len(), "tool"))],
             ..Source::new(TOOLS_SOURCE, upstream)
         },
         Module::Discovery => Source {
-            yields_to: &[TOOLS_SOURCE],
-            notes: vec![format!("{} of jsonrpc_discovery", counted(all.len(), "method"))],
+            preferred_sources: &[TOOLS_SOURCE],
+            notes: vec![format!("{} of jsonrpc_discovery", counted(items.len(), "method"))],
             ..Source::new(DISCOVERY_SOURCE, upstream)
         },
     };
-    for (number, one) in all.iter().enumerate() {
-        let read = match module {
-            Module::Mcp => tool::proposal(one),
-            Module::Discovery => method::proposal(one),
+    for (number, item) in items.iter().enumerate() {
+        let proposal = match module {
+            Module::Mcp => tool::proposal(item),
+            Module::Discovery => method::proposal(item),
         };
-        source.add(read.map_err(|reason| {
-            let id = tool::id(one).map_or_else(|| format!("#{}", number + 1), ToOwned::to_owned);
+        source.add(proposal.map_err(|reason| {
+            let id = tool::id(item).map_or_else(|| format!("#{}", number + 1), ToOwned::to_owned);
             // If a tool is invalid, the method that was imported for it before is hidden, unless the tool is open to
             // everybody.
-            let hides = !matches!(tool::needs(one), Ok(None));
+            let hides = !matches!(tool::needs(item), Ok(None));
             Refusal { hides, ..Refusal::new(id, reason) }
         }))?;
     }

@@ -9,5 +9,5 @@ pub struct Exported {
     /// The document.
     pub text: String,
     /// Methods and classes that cannot be exported, with the reason.
-    pub left_out: Vec<(String, String)>,
+    pub omitted: Vec<(String, String)>,
 }

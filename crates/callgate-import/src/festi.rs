@@ -30,27 +30,27 @@ pub async fn read(
     users: Users,
     upstream: &str,
 ) -> anyhow::Result<Source> {
-    let shown = url.to_string();
+    let display_url = url.to_string();
     let rows = read_festi(url, &DatabaseOptions::default(), tables).await;
     let rows = rows.map_err(|error| {
-        hinted(format!("cannot read the Festi database `{shown}`: {error}"), hint(&error))
+        hinted(format!("cannot read the Festi database `{display_url}`: {error}"), hint(&error))
     })?;
     if rows.missing.iter().any(|table| table == "rpc_methods") {
         return Err(hinted(
-            format!("`{shown}` has no table `rpc_methods`"),
+            format!("`{display_url}` has no table `rpc_methods`"),
             "use the URL of the database to which Festi's plugin Rpc writes its methods",
         ));
     }
     // With the wrong prefix, methods that are protected in Festi would be open here.
     if let Some(prefix) = &rows.other_prefix {
         return Err(hinted(
-            format!("`{shown}` has its actions in `{prefix}section_actions`"),
+            format!("`{display_url}` has its actions in `{prefix}section_actions`"),
             format!("use `--table-prefix '{prefix}'`"),
         ));
     }
     let name = match url.path().and_then(Path::file_name) {
         Some(name) => name.to_string_lossy().into_owned(),
-        None => shown,
+        None => display_url,
     };
     source(format!("Festi database `{name}`"), &rows, upstream, users)
 }
@@ -126,14 +126,14 @@ fn needs(
     sections: &[SectionRow],
 ) -> Result<Option<Vec<(String, RequiredMask)>>, Refusal> {
     row.section_names().map_err(|error| Refusal::new(&row.rpc_method, error.to_string()))?;
-    let needed = |(ident, mask): (String, String)| {
+    let required = |(ident, mask): (String, String)| {
         let mask = mask.trim().parse().ok().and_then(Mask::required);
         // A section that does not exist cannot be granted. A section without an action is not checked by Festi; here it
         // closes the method.
-        let mask = mask.filter(|_| sections.iter().any(|known| known.ident == ident));
+        let mask = mask.filter(|_| sections.iter().any(|section| section.ident == ident));
         (ident, mask.map_or(RequiredMask::Closed, RequiredMask::Mask))
     };
-    let needs: Vec<(String, RequiredMask)> = by_key.of(row).into_iter().map(needed).collect();
+    let needs: Vec<(String, RequiredMask)> = by_key.of(row).into_iter().map(required).collect();
     Ok((!needs.is_empty()).then_some(needs))
 }
 
@@ -153,8 +153,10 @@ fn access(rows: &FestiRows, users: Users) -> AccessProposal {
         of_roles.filter_map(|row| grant(row, GrantHolder::Role(row.id_holder))).collect();
     if users == Users::All {
         access.users = rows.users.iter().filter(|row| !row.login.is_empty()).cloned().collect();
-        let own = rows.user_grants.iter();
-        access.grants.extend(own.filter_map(|row| grant(row, GrantHolder::User(row.id_holder))));
+        let of_users = rows.user_grants.iter();
+        access
+            .grants
+            .extend(of_users.filter_map(|row| grant(row, GrantHolder::User(row.id_holder))));
     }
     access
 }
@@ -162,9 +164,9 @@ fn access(rows: &FestiRows, users: Users) -> AccessProposal {
 /// Returns notes about differences from Festi and about data that is not imported.
 fn notes(rows: &FestiRows, source: &Source, users: Users) -> Vec<String> {
     let mut notes = Vec::new();
-    let mut note = |count: usize, noun: &str, rest: &str| {
+    let mut note = |count: usize, noun: &str, text: &str| {
         if count > 0 {
-            notes.push(format!("note: {} {rest}", counted(count, noun)));
+            notes.push(format!("note: {} {text}", counted(count, noun)));
         }
     };
     if !rows.missing.is_empty() {
@@ -173,7 +175,7 @@ fn notes(rows: &FestiRows, source: &Source, users: Users) -> Vec<String> {
     }
     let needs = || source.methods.iter().map(|method| method.needs.as_deref().unwrap_or_default());
     let closed = needs()
-        .filter(|needs| needs.iter().any(|(_, needed)| *needed == RequiredMask::Closed))
+        .filter(|needs| needs.iter().any(|(_, required)| *required == RequiredMask::Closed))
         .count();
     note(
         closed,
@@ -186,15 +188,16 @@ fn notes(rows: &FestiRows, source: &Source, users: Users) -> Vec<String> {
         "method",
         "in no section: every caller can call such a method, in Festi and in Callgate",
     );
-    let several = needs().filter(|needs| needs.len() > 1).count();
+    let in_several_sections = needs().filter(|needs| needs.len() > 1).count();
     note(
-        several,
+        in_several_sections,
         "method",
         "in several sections: Festi checks only the last one, Callgate checks all",
     );
-    let known: HashSet<(String, String)> = rows.methods.iter().map(MethodRow::action_key).collect();
-    let is_other = |row: &&ActionRow| !known.contains(&action_key(&row.plugin, &row.method));
-    note(rows.actions.iter().filter(is_other).count(), "action", "of no method: not imported");
+    let method_keys: HashSet<(String, String)> =
+        rows.methods.iter().map(MethodRow::action_key).collect();
+    let is_unused = |row: &&ActionRow| !method_keys.contains(&action_key(&row.plugin, &row.method));
+    note(rows.actions.iter().filter(is_unused).count(), "action", "of no method: not imported");
     if users == Users::All {
         let zero = rows.user_grants.iter().filter(|row| row.value.trim() == "0").count();
         note(

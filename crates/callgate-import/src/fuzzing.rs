@@ -14,17 +14,17 @@ use crate::{Line, Plan, manifest, openrpc};
 /// Imports an OpenRPC document.
 pub fn openrpc(text: &str) {
     let options = ReadOptions { upstream: "a", external: &[], name: None };
-    openrpc::read(text, options).into_iter().for_each(imported);
+    openrpc::read(text, options).into_iter().for_each(check_source);
 }
 
 /// Imports a manifest, and uses it as an overlay.
 pub fn manifest(text: &str) {
-    manifest::read(text, None, None).into_iter().for_each(imported);
+    manifest::read(text, None, None).into_iter().for_each(check_source);
     let _ = manifest::overlay(text);
 }
 
 /// Checks that a source is within the limits, and that its report contains no invisible characters.
-fn imported(mut source: Source) {
+fn check_source(mut source: Source) {
     let options = ImportOptions::default();
     source.apply_options(&options);
     let sizes = source.methods.iter().map(|method| method_bytes(&method.row));
@@ -73,25 +73,25 @@ mod tests {
         let original: Vec<char> =
             text.chars().chain("\u{202e}\u{e0041}\"{}[]:,0$ref#/".chars()).collect();
         let mut text: Vec<char> = text.chars().collect();
-        for (at, gone, (from, length)) in edits {
-            let (at, from) = (at.index(text.len() + 1), from.index(original.len()));
+        for (position, removed, (from, length)) in edits {
+            let (position, from) = (position.index(text.len() + 1), from.index(original.len()));
             let new = original[from..(from + length).min(original.len())].to_vec();
-            text.splice(at..(at + gone).min(text.len()), new);
+            text.splice(position..(position + removed).min(text.len()), new);
         }
         text.into_iter().collect()
     }
 
     proptest! {
         #[test]
-        fn variants_of_the_corpora_have_no_findings(
+        fn edited_inputs_of_the_corpora_pass_the_checks(
             is_manifest: bool,
-            which: prop::sample::Index,
+            input_index: prop::sample::Index,
             edits in prop::collection::vec(edit(), 0..6),
         ) {
             let (name, target): (_, fn(&str)) =
                 if is_manifest { ("manifest", manifest) } else { ("openrpc", openrpc) };
             let inputs = corpus(name);
-            let input: &String = which.get(&inputs);
+            let input: &String = input_index.get(&inputs);
             target(input);
             target(&edited(input, edits));
         }

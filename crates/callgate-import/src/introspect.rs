@@ -51,7 +51,7 @@ pub(crate) async fn read(
     let Some(names) = names(service, attempts).await? else { return Ok(None) };
     let mut source = Source {
         notes: vec![format!("{} listed", counted(names.len(), "method"))],
-        yields_to: &["OpenRPC "],
+        preferred_sources: &["OpenRPC "],
         ..Source::new("introspection", upstream)
     };
     match timeout(TIME_LIMIT, describe(service, names, &mut source)).await {
@@ -64,15 +64,15 @@ pub(crate) async fn read(
 }
 
 async fn names(service: &Service, attempts: &mut Attempts) -> anyhow::Result<Option<Vec<String>>> {
-    let read = |list: String| {
+    let parse = |list: String| {
         serde_json::from_str::<Vec<String>>(&list).map_err(|_| "the reply is not a list of names")
     };
-    let Some(mut names) = attempts.ask(service, LIST, read).await? else { return Ok(None) };
+    let Some(mut names) = attempts.request(service, LIST, parse).await? else { return Ok(None) };
     if names.len() > MAX_METHODS {
         bail!("{} has {} methods, more than {MAX_METHODS}", service.target(), names.len());
     }
-    let mut seen = BTreeSet::new();
-    names.retain(|name| seen.insert(name.clone()));
+    let mut unique = BTreeSet::new();
+    names.retain(|name| unique.insert(name.clone()));
     Ok(Some(names))
 }
 
@@ -130,7 +130,7 @@ struct Describer {
 
 /// A description of a method.
 #[derive(Debug, Default)]
-struct Described {
+struct MethodDescription {
     /// The reply; `None` if the service refused the request or has no information about the method.
     reply: Option<Value>,
     is_refused: bool,
@@ -150,42 +150,46 @@ impl Describer {
     }
 
     /// Requests a description. If the service refused the first request, does not send further ones.
-    async fn describe(&mut self, service: &Service, name: &str) -> anyhow::Result<Described> {
+    async fn describe(
+        &mut self,
+        service: &Service,
+        name: &str,
+    ) -> anyhow::Result<MethodDescription> {
         if !self.is_offered {
-            return Ok(Described::default());
+            return Ok(MethodDescription::default());
         }
         if self.refused > 0 && self.described == 0 {
             self.refused += 1;
-            return Ok(Described { is_refused: true, ..Described::default() });
+            return Ok(MethodDescription { is_refused: true, ..MethodDescription::default() });
         }
-        match service.ask(self.method, &[json!(name)]).await {
+        match service.call(self.method, &[json!(name)]).await {
             Ok(reply) => {
                 self.described += 1;
                 let reply = serde_json::from_str(reply.get()).ok();
-                Ok(Described { reply, is_refused: false })
+                Ok(MethodDescription { reply, is_refused: false })
             }
             Err(QueryError::Rpc(error))
                 if error.code == INVALID_PARAMS || is_unknown_method(&error) =>
             {
                 self.is_offered = self.is_listed || self.described > 0;
-                Ok(Described::default())
+                Ok(MethodDescription::default())
             }
             Err(error @ (QueryError::Rpc(_) | QueryError::Failed { status: Some(_), .. })) => {
                 if self.refused == 0 {
                     self.refusal = shortened_message(&error.to_string());
                 }
                 self.refused += 1;
-                Ok(Described { is_refused: true, ..Described::default() })
+                Ok(MethodDescription { is_refused: true, ..MethodDescription::default() })
             }
             Err(error) => bail!("{}: {} of `{name}`: {error}", service.target(), self.method),
         }
     }
 
-    fn note(&self, what: &str) -> Option<String> {
+    fn note(&self, subject: &str) -> Option<String> {
         (self.refused > 0).then(|| {
             format!(
-                "note: the service refused `{}` for {}: {}. New methods are imported without {what}; \
-                 methods that were imported before keep their {what}",
+                "note: the service refused `{}` for {}: {}. New methods are imported without {subject}; \
+                 methods that were imported before keep their {subject}",
                 self.method,
                 counted(self.refused, "method"),
                 self.refusal

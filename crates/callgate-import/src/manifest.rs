@@ -30,17 +30,17 @@ pub(crate) struct Manifest {
     pub(crate) upstream: Option<String>,
     /// The methods.
     #[serde(default)]
-    pub(crate) methods: Vec<Method>,
+    pub(crate) methods: Vec<ManifestMethod>,
     /// Classes by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) types: BTreeMap<String, Class>,
+    pub(crate) types: BTreeMap<String, ManifestClass>,
 }
 
 /// A JSON-RPC method.
-#[expect(clippy::struct_field_names, reason = "the registry's word")]
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Method {
+#[serde(deny_unknown_fields, expecting = "struct Method")]
+#[schemars(rename = "Method")]
+pub(crate) struct ManifestMethod {
     /// Id, such as `user.get`.
     pub(crate) id: String,
     /// Title for people.
@@ -51,7 +51,7 @@ pub(crate) struct Method {
     pub(crate) description: Option<String>,
     /// Parameters in order: `int $id`, `bool $details = false`, or a table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Vec<Param>>")]
+    #[schemars(with = "Option<Vec<ManifestParam>>")]
     pub(crate) params: Option<Vec<Value>>,
     /// Types of the parameters, in the order of `params`. They take precedence over the types in `params`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,8 +107,9 @@ pub(crate) struct Method {
 /// A parameter. Only the schema of this type is used, because the registry parses parameters.
 #[derive(JsonSchema)]
 #[serde(untagged)]
+#[schemars(rename = "Param")]
 #[expect(dead_code, reason = "only its schema is used")]
-enum Param {
+enum ManifestParam {
     /// In the syntax of PHP: `int $id`, `bool $details = false`, `int ...$ids`.
     Text(String),
     Table(ParamTable),
@@ -180,8 +181,9 @@ pub(crate) enum ManifestMask {
 
 /// A class.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Class {
+#[serde(deny_unknown_fields, expecting = "struct Class")]
+#[schemars(rename = "Class")]
+pub(crate) struct ManifestClass {
     /// Properties in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<ClassField>>")]
@@ -285,7 +287,7 @@ pub fn read(text: &str, upstream: Option<&str>, name: Option<&str>) -> anyhow::R
     Ok(source)
 }
 
-fn proposal(method: Method, default_upstream: &str) -> Proposal {
+fn proposal(method: ManifestMethod, default_upstream: &str) -> Proposal {
     let hidden = match (method.deprecated, method.exposed) {
         (true, _) => Some("deprecated"),
         (_, Some(false)) => Some("not exposed in the manifest"),
@@ -311,15 +313,15 @@ fn proposal(method: Method, default_upstream: &str) -> Proposal {
         method: method.method,
         ..MethodRow::default()
     };
-    let needed = |mask: ManifestMask| match mask {
+    let required = |mask: ManifestMask| match mask {
         ManifestMask::Read => RequiredMask::Mask(Mask::Read),
         ManifestMask::Write => RequiredMask::Mask(Mask::Write),
         ManifestMask::Execute => RequiredMask::Mask(Mask::Execute),
         ManifestMask::Closed => RequiredMask::Closed,
     };
-    let needs = method
-        .sections
-        .map(|sections| sections.into_iter().map(|(ident, mask)| (ident, needed(mask))).collect());
+    let needs = method.sections.map(|sections| {
+        sections.into_iter().map(|(ident, mask)| (ident, required(mask))).collect()
+    });
     let proposal = match name(method.safety) {
         Some(safety) => {
             let safety = Some(safety).filter(|safety| safety != UNKNOWN);
@@ -330,7 +332,7 @@ fn proposal(method: Method, default_upstream: &str) -> Proposal {
     Proposal { needs, ..proposal.hide(hidden) }
 }
 
-fn type_row((name, class): (String, Class)) -> TypeRow {
+fn type_row((name, class): (String, ManifestClass)) -> TypeRow {
     TypeRow { name, fields: json(class.fields), schema: json(class.schema) }
 }
 
@@ -348,19 +350,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_that_is_given_twice_is_refused() {
+    fn a_duplicate_section_is_refused() {
         let manifest = |sections: &str| {
             let text = format!(r#"{{"methods": [{{"id": "a", "sections": {sections}}}]}}"#);
             parse(&text).map_err(|error| format!("{error:#}"))
         };
-        let twice = manifest(r#"{"pay": "execute", "pay": "read"}"#).unwrap_err();
-        assert!(twice.contains("section `pay` is given twice"), "{twice}");
+        let error = manifest(r#"{"pay": "execute", "pay": "read"}"#).unwrap_err();
+        assert!(error.contains("section `pay` is given twice"), "{error}");
         assert!(manifest(r#"{"pay": "execute", "log": "read"}"#).is_ok());
         assert!(manifest("null").unwrap().methods[0].sections.is_none());
     }
 
     #[test]
-    fn the_schema_of_the_format_is_up_to_date() {
+    fn the_committed_json_schema_of_manifests_is_up_to_date() {
         let schema = schemars::schema_for!(Manifest);
         let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
         let path =

@@ -50,7 +50,7 @@ fn parse(text: &str) -> anyhow::Result<Value> {
 /// Returns the version of OpenRPC. In YAML, an unquoted `1.0` is a number.
 fn version(document: &Value) -> anyhow::Result<String> {
     if let Some(version @ (Value::String(_) | Value::Number(_))) = document.get("openrpc") {
-        return Ok(plain(version));
+        return Ok(text_or_number(version));
     }
     if is_openapi(document) {
         return Err(hinted(
@@ -69,7 +69,7 @@ fn is_openapi(document: &Value) -> bool {
 }
 
 /// Returns a text, or a number as text.
-fn plain(value: &Value) -> String {
+fn text_or_number(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
@@ -103,10 +103,10 @@ pub fn read(text: &str, options: ReadOptions<'_>) -> anyhow::Result<Source> {
     let version = version(&document)?;
     let methods = match document.get("methods") {
         Some(Value::Array(methods)) => methods,
-        Some(other) => bail!("`methods`: expected a list, found {}", kind(other)),
+        Some(other) => bail!("`methods`: expected a list, found {}", type_name(other)),
         None => bail!("the document has no `methods`"),
     };
-    let info = |key: &str| document.pointer(&format!("/info/{key}")).map(plain);
+    let info = |key: &str| document.pointer(&format!("/info/{key}")).map(text_or_number);
     let title = options.name.map(ToOwned::to_owned).or_else(|| info("title"));
     let title = title.unwrap_or_else(|| "untitled".to_owned());
     let mut source = Source::new(format!("OpenRPC document `{title}`"), options.upstream);
@@ -124,11 +124,11 @@ pub fn read(text: &str, options: ReadOptions<'_>) -> anyhow::Result<Source> {
         if document.name(method).as_deref() == Some("rpc.discover") {
             continue;
         }
-        let read = document.read(method).map(|(proposal, note)| {
+        let proposal = document.read(method).map(|(proposal, note)| {
             source.notes.extend(note);
             proposal
         });
-        source.add(read.map_err(|reason| {
+        source.add(proposal.map_err(|reason| {
             let id = document.name(method).unwrap_or_else(|| format!("methods[{number}]"));
             Refusal::new(id, format!("{reason:#}"))
         }))?;
@@ -147,7 +147,7 @@ fn servers(document: &Value) -> Vec<String> {
     servers.filter_map(server).collect()
 }
 
-fn kind(value: &Value) -> &'static str {
+fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

@@ -48,41 +48,41 @@ pub struct PhpOptions {
 pub async fn read(
     directory: PathBuf,
     upstream: String,
-    reading: PhpOptions,
+    options: PhpOptions,
 ) -> anyhow::Result<Source> {
-    let read = move || read_directory(&directory, &upstream, &reading);
-    tokio::task::spawn_blocking(read).await.context("failed to read the PHP files")?
+    let task = move || read_directory(&directory, &upstream, &options);
+    tokio::task::spawn_blocking(task).await.context("failed to read the PHP files")?
 }
 
 fn read_directory(
     directory: &Path,
     upstream: &str,
-    reading: &PhpOptions,
+    options: &PhpOptions,
 ) -> anyhow::Result<Source> {
-    let shown = directory.display();
-    let root = directory.canonicalize().with_context(|| format!("cannot read `{shown}`"))?;
+    let display = directory.display();
+    let root = directory.canonicalize().with_context(|| format!("cannot read `{display}`"))?;
     if !root.is_dir() {
         return Err(hinted(
-            format!("`{shown}` is not a directory"),
+            format!("`{display}` is not a directory"),
             "use the directory of the file; `--select` imports only some of the methods",
         ));
     }
-    let mut files = Files::find(&root, reading)?;
+    let mut files = Files::find(&root, options)?;
     let count = files.paths.len();
     let mut symbols = Symbols::default();
     let mut parser = Parser::new()?;
     for path in std::mem::take(&mut files.paths) {
-        let read = files.read(&root, &path).and_then(|text| {
+        let result = files.read(&root, &path).and_then(|text| {
             let (file, error) = syntax::read(&mut parser, &text, &path.to_string_lossy())?;
             symbols.add(file);
             error.map_or(Ok(()), Err)
         });
-        if let Err(error) = read {
+        if let Err(error) = result {
             files.add_unread(&path, format!("{error:#}"));
         }
     }
     let name = root.file_name().map(|name| name.to_string_lossy());
-    let name = reading.name.as_deref().map(Into::into).or(name).unwrap_or_default();
+    let name = options.name.as_deref().map(Into::into).or(name).unwrap_or_default();
     let mut source = methods_of(&symbols, &format!("PHP source `{name}`"), upstream)?;
     source.notes.insert(0, counted(count, "PHP file"));
     source.unread = files.unread;
@@ -96,9 +96,9 @@ fn methods_of(symbols: &Symbols, name: &str, upstream: &str) -> anyhow::Result<S
     let mut reader = Reader::new(symbols);
     let mut source = Source::new(name, upstream);
     for class in &symbols.classes {
-        let mut found = doc_comment_methods::read(&mut reader, class);
-        found.extend(attribute_methods::read(&mut reader, class));
-        for method in found {
+        let mut methods = doc_comment_methods::read(&mut reader, class);
+        methods.extend(attribute_methods::read(&mut reader, class));
+        for method in methods {
             source.add(method)?;
         }
     }
@@ -110,8 +110,8 @@ fn methods_of(symbols: &Symbols, name: &str, upstream: &str) -> anyhow::Result<S
         ));
     }
     source.notes = reader.notes;
-    if reader.more_notes > 0 {
-        source.notes.push(format!("note: and {} more notes", reader.more_notes));
+    if reader.omitted_notes > 0 {
+        source.notes.push(format!("note: and {} more notes", reader.omitted_notes));
     }
     Ok(source)
 }

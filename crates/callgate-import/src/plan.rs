@@ -185,21 +185,21 @@ impl Plan {
         plan.import.change_counter = rows.change_counter;
         let registry = Registry::new(source, rows, written, options);
         plan.set_params_by(&registry);
-        for refusal in source.refused.iter().filter(|one| options.selects(&one.id)) {
+        for refusal in source.refused.iter().filter(|refusal| options.selects(&refusal.id)) {
             plan.refuse(&refusal.id, refusal.reason.clone());
         }
         let mut merged: Vec<(Cow<'_, Proposal>, Merged)> = Vec::new();
-        let mut seen: HashMap<String, &str> = HashMap::new();
+        let mut first_ids: HashMap<String, &str> = HashMap::new();
         for proposal in &source.methods {
             let id = proposal.row.rpc_method.as_str();
             if !options.selects(id) {
                 plan.not_selected += 1;
                 continue;
             }
-            match *seen.entry(id.to_ascii_lowercase()).or_insert(id) {
+            match *first_ids.entry(id.to_ascii_lowercase()).or_insert(id) {
                 // The id occurs for the first time.
                 first if std::ptr::eq(first, id) => {
-                    let proposal = plan.in_style(proposal);
+                    let proposal = plan.with_params_style(proposal);
                     let method = plan.merge(&proposal, &registry);
                     merged.extend(method.map(|method| (proposal, method)));
                 }
@@ -209,9 +209,9 @@ impl Plan {
                 first => plan.refuse(id, case_conflict(first)),
             }
         }
-        plan.notes.extend(share_actions(merged.iter_mut().map(|(_, it)| it), &registry));
+        plan.notes.extend(share_actions(merged.iter_mut().map(|(_, method)| method), &registry));
         for (proposal, method) in merged {
-            plan.propose(&proposal, method, &registry);
+            plan.plan_method(&proposal, method, &registry);
         }
         if source.unread.is_empty() {
             plan.remove_missing(&registry);
@@ -261,8 +261,8 @@ impl Plan {
     /// Adds sections, roles, users and grants that the registry does not have.
     fn add_access(&mut self, source: &Source, rows: &AccessRows, tokens: &[TokenRow]) {
         let (access, notes) = access::missing(&source.access, rows, tokens);
-        let made: HashSet<&str> = access.sections.iter().map(|row| row.ident.as_str()).collect();
-        self.import.sections.retain(|ident| !made.contains(ident.as_str()));
+        let created: HashSet<&str> = access.sections.iter().map(|row| row.ident.as_str()).collect();
+        self.import.sections.retain(|ident| !created.contains(ident.as_str()));
         self.notes.extend(notes);
         self.import.access = access;
     }
@@ -284,7 +284,7 @@ impl Plan {
     }
 
     /// Returns a proposal with the style of parameters that applies to the whole source.
-    fn in_style<'p>(&self, proposal: &'p Proposal) -> Cow<'p, Proposal> {
+    fn with_params_style<'p>(&self, proposal: &'p Proposal) -> Cow<'p, Proposal> {
         let mut proposal = Cow::Borrowed(proposal);
         if self.params_by.is_some() {
             proposal.to_mut().row.params_by.clone_from(&self.params_by);
@@ -295,22 +295,27 @@ impl Plan {
     /// Merges a proposal with the registry, or records why the method is not imported.
     fn merge(&mut self, proposal: &Proposal, registry: &Registry<'_>) -> Option<Merged> {
         let (id, source) = (proposal.row.rpc_method.as_str(), registry.source);
-        let last = registry.last(proposal);
-        let is_stronger = |last: &&ImportRow| {
-            source.yields_to.iter().any(|stronger| last.source.starts_with(stronger))
+        let last = registry.last_import(proposal);
+        let is_preferred = |last: &&ImportRow| {
+            source.preferred_sources.iter().any(|prefix| last.source.starts_with(prefix))
         };
-        if let Some(last) = last.filter(is_stronger) {
+        if let Some(last) = last.filter(is_preferred) {
             let reason =
                 format!("all columns, since {} describes the method in more detail", last.source);
             self.kept.push(Refusal::new(id, reason));
             return None;
         }
-        if let Some(last) = last.filter(|last| source.is_another(&last.source))
+        if let Some(last) = last.filter(|last| source.is_another_of_same_kind(&last.source))
             && let written = Written::parse(last)
             && !written.is_removed
         {
             let merged = registry.merge(proposal, Some(last)).ok();
-            self.keep_of(last, written, source, merged.as_ref().and_then(stricter_sections));
+            self.keep_method_of_other_source(
+                last,
+                written,
+                source,
+                merged.as_ref().and_then(stricter_sections),
+            );
             return None;
         }
         let merged = registry.merge(proposal, last);
@@ -318,10 +323,10 @@ impl Plan {
     }
 
     /// Plans the import of one method.
-    fn propose(&mut self, proposal: &Proposal, mut merged: Merged, registry: &Registry<'_>) {
+    fn plan_method(&mut self, proposal: &Proposal, mut merged: Merged, registry: &Registry<'_>) {
         let source = registry.source;
         let (id, upstream) = (proposal.row.rpc_method.as_str(), proposal.row.upstream_name());
-        let (is_new, last) = (merged.row.id == 0, registry.last(proposal));
+        let (is_new, last) = (merged.row.id == 0, registry.last_import(proposal));
         self.add_guess(&merged.row, proposal);
         if registry.options.approves_guesses && merged.row.safety_or_guess().1 {
             merged.approve_guess();
@@ -340,8 +345,9 @@ impl Plan {
         if !is_new && merged.changes.is_empty() {
             self.unchanged += 1;
             // Importing a manifest that was exported before does not make it the source of the methods.
-            let is_anothers = last.is_some_and(|last| kind(&last.source) != kind(&source.name));
-            if !is_anothers && last != Some(&note) {
+            let is_of_another_kind =
+                last.is_some_and(|last| kind(&last.source) != kind(&source.name));
+            if !is_of_another_kind && last != Some(&note) {
                 self.import.changes.push(ImportChange::Note(note));
             }
             return;
@@ -375,7 +381,7 @@ impl Plan {
 
     /// Keeps a method that another source of the same kind wrote and still has. `stricter` are the sections of this
     /// source, if it requires more.
-    fn keep_of(
+    fn keep_method_of_other_source(
         &mut self,
         last: &ImportRow,
         mut written: Written,
@@ -389,7 +395,7 @@ impl Plan {
         }
         self.kept.push(Refusal::new(&last.rpc_method, reason));
         if written.also_in.insert(source.name.clone()) {
-            self.note(&written, last, &last.source);
+            self.record_note(&written, last, &last.source);
         }
         let hint = "note: if two sources have the same method, the columns of the source that added it are \
                     kept; to import both methods, use `--prefix`; if this source is a new version of the other one, import this source with \
@@ -399,7 +405,7 @@ impl Plan {
         }
     }
 
-    fn note(&mut self, written: &Written, last: &ImportRow, source: &str) {
+    fn record_note(&mut self, written: &Written, last: &ImportRow, source: &str) {
         let note = written.to_row(&last.upstream, &last.rpc_method, source);
         self.import.changes.push(ImportChange::Note(note));
     }
@@ -407,7 +413,7 @@ impl Plan {
     /// Adds classes. If all methods are on one upstream, the classes apply only to its methods, because another service
     /// may have different classes with the same names.
     fn add_types(&mut self, source: &Source, rows: &CatalogRows, written: &[ImportRow]) {
-        let known: HashMap<&str, &TypeRow> =
+        let existing: HashMap<&str, &TypeRow> =
             rows.types.iter().map(|row| (row.name.as_str(), row)).collect();
         let upstreams: BTreeSet<&str> =
             source.methods.iter().map(|method| method.row.upstream_name()).collect();
@@ -415,23 +421,24 @@ impl Plan {
         for row in &source.types {
             let mut row = row.clone();
             if let (Some(upstream), (None, class)) = (upstream, row.class()) {
-                let own = TypeRow::name_for(upstream, class);
-                if known.contains_key(own.as_str()) || known.get(class) != Some(&&row) {
-                    row.name = own;
+                let scoped_name = TypeRow::name_for(upstream, class);
+                if existing.contains_key(scoped_name.as_str()) || existing.get(class) != Some(&&row)
+                {
+                    row.name = scoped_name;
                 }
             }
-            if known.get(row.name.as_str()) != Some(&&row) {
+            if existing.get(row.name.as_str()) != Some(&&row) {
                 self.import.types.push(row);
             }
         }
         // The registry does not record which of several sources a class comes from.
-        let is_another = |note: &ImportRow| {
+        let is_of_another_source = |note: &ImportRow| {
             note.source != source.name && upstream.is_none_or(|upstream| note.upstream == upstream)
         };
         let names = self.import.types.iter().map(|row| &row.name);
         self.changed_types =
-            names.filter(|name| known.contains_key(name.as_str())).cloned().collect();
-        if !self.changed_types.is_empty() && written.iter().any(is_another) {
+            names.filter(|name| existing.contains_key(name.as_str())).cloned().collect();
+        if !self.changed_types.is_empty() && written.iter().any(is_of_another_source) {
             self.notes.push(format!(
                 "note: this source replaces the fields of these classes: `{}`",
                 self.changed_types.join("`, `")
@@ -440,12 +447,12 @@ impl Plan {
     }
 
     fn add_missing_sections(&mut self, rows: &CatalogRows) {
-        let known: HashSet<&str> = rows.sections.iter().map(|row| row.ident.as_str()).collect();
+        let existing: HashSet<&str> = rows.sections.iter().map(|row| row.ident.as_str()).collect();
         let mut missing = BTreeSet::new();
         for change in &self.import.changes {
             if let ImportChange::Write { needs: Some(needs), .. } = change {
                 let idents = needs.iter().map(|(ident, _)| ident);
-                missing.extend(idents.filter(|ident| !known.contains(ident.as_str())).cloned());
+                missing.extend(idents.filter(|ident| !existing.contains(ident.as_str())).cloned());
             }
         }
         self.import.sections = missing.into_iter().collect();
@@ -474,23 +481,23 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_previewed_change_is_written() {
+    async fn an_import_is_written_only_if_it_equals_the_preview() {
         let (store, _directory) = new_registry().await;
         let mut source = Source { name: "manifest".to_owned(), ..Source::default() };
         let row = MethodRow { rpc_method: "pet.get".to_owned(), ..MethodRow::default() };
         source.methods.push(Proposal { row, ..Proposal::default() });
         let (store, options) = (&store, &ImportOptions::default());
         let first = Importer { source: &source, store, options };
-        let seen = first.preview(Detail::Brief).await.unwrap().digest.unwrap();
+        let digest = first.preview(Detail::Brief).await.unwrap().digest.unwrap();
         // The source changes between the preview and the import.
         source.methods[0].row.title = Some("Other".to_owned());
         let changed = Importer { source: &source, store, options };
-        let error = changed.write(Some(&seen)).await.unwrap_err();
+        let error = changed.write(Some(&digest)).await.unwrap_err();
         assert!(error.to_string().contains("nothing was written"), "{error}");
         assert!(store.catalog_rows().await.unwrap().methods.is_empty());
         source.methods[0].row.title = None;
         let same = Importer { source: &source, store, options };
-        same.write(Some(&seen)).await.unwrap();
+        same.write(Some(&digest)).await.unwrap();
         assert_eq!(store.catalog_rows().await.unwrap().methods.len(), 1);
     }
 }

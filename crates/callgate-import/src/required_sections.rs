@@ -43,8 +43,8 @@ impl RequiredSectionsByKey {
     pub fn of(&self, row: &MethodRow) -> RequiredSections {
         let mut needs = self.of_key(&row.action_key());
         // If the list is invalid, the method is closed.
-        let invalid = || row.sections.iter().map(|text| text.trim().to_owned()).collect();
-        for ident in row.section_names().unwrap_or_else(|_| invalid()) {
+        let unparsed = || row.sections.iter().map(|text| text.trim().to_owned()).collect();
+        for ident in row.section_names().unwrap_or_else(|_| unparsed()) {
             needs.entry(ident).or_insert_with(|| CLOSED.to_owned());
         }
         needs
@@ -64,9 +64,9 @@ pub fn named_masks(needs: &RequiredSections) -> Vec<String> {
 
 /// Adds a section. If the section is already required, the stricter mask applies.
 pub(crate) fn tighten(needs: &mut RequiredSections, ident: &str, mask: &str) {
-    let known = needs.entry(ident.to_owned()).or_insert_with(|| mask.to_owned());
-    if strictness(mask) > strictness(known) {
-        mask.clone_into(known);
+    let current = needs.entry(ident.to_owned()).or_insert_with(|| mask.to_owned());
+    if strictness(mask) > strictness(current) {
+        mask.clone_into(current);
     }
 }
 

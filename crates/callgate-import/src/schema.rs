@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn empty_maps_of_schemas_become_objects_and_data_stays() {
+    fn empty_lists_become_objects_in_schema_maps_and_are_unchanged_in_data() {
         let mut schema = json!({
             "type": "object",
             "properties": {

@@ -27,9 +27,10 @@ pub struct Service {
 impl Service {
     /// Creates a client for the service. Replies may be as large as a document.
     pub fn new(options: ForwardOptions) -> anyhow::Result<Self> {
-        let mut asking = options.clone();
-        asking.limits.result_bytes = usize::try_from(MAX_DOCUMENT_BYTES).unwrap_or(usize::MAX);
-        Ok(Self { forward: Forward::new("import", asking)?, options })
+        let mut query_options = options.clone();
+        query_options.limits.result_bytes =
+            usize::try_from(MAX_DOCUMENT_BYTES).unwrap_or(usize::MAX);
+        Ok(Self { forward: Forward::new("import", query_options)?, options })
     }
 
     /// Returns the URL of the service.
@@ -38,19 +39,19 @@ impl Service {
     }
 
     /// Calls a method.
-    pub(crate) async fn ask(
+    pub(crate) async fn call(
         &self,
         method: &str,
         params: &[Value],
     ) -> Result<Box<RawValue>, QueryError> {
-        let none = || RawValue::NULL.to_owned();
-        let params = to_raw_value(params).unwrap_or_else(|_| none());
+        let null = || RawValue::NULL.to_owned();
+        let params = to_raw_value(params).unwrap_or_else(|_| null());
         self.forward.query(method, &params).await
     }
 
     /// Returns the document at the service's URL, or at another URL of the same server.
-    pub(crate) async fn get(&self, other: Option<&Target>) -> Result<String, QueryError> {
-        self.forward.get(other).await
+    pub(crate) async fn get(&self, target: Option<&Target>) -> Result<String, QueryError> {
+        self.forward.get(target).await
     }
 }
 

@@ -48,7 +48,7 @@ pub struct ImportOptions {
 impl ImportOptions {
     /// Returns `true` if a method is imported.
     pub(crate) fn selects(&self, id: &str) -> bool {
-        self.selection.has(self.name_in_source(id))
+        self.selection.matches(self.name_in_source(id))
     }
 
     pub(crate) fn name_in_source<'i>(&self, id: &'i str) -> &'i str {
@@ -92,12 +92,12 @@ pub struct Source {
     /// Sections, roles, users and grants of the source.
     pub(crate) access: AccessProposal,
     /// Whether sections of the command line are required in addition to those that the source specifies.
-    pub(crate) states_access: bool,
+    pub(crate) specifies_access: bool,
     /// Names of sources that this one replaces. Methods that only those sources have are removed.
     pub(crate) supersedes: &'static [&'static str],
     /// Prefixes of the names of sources whose methods this source does not change, because those sources describe the
     /// methods in more detail.
-    pub(crate) yields_to: &'static [&'static str],
+    pub(crate) preferred_sources: &'static [&'static str],
     /// Keys that the configuration of the upstream should have; `None` if the source does not know the URL of the
     /// service.
     pub upstream_keys: Option<UpstreamKeys>,
@@ -115,7 +115,7 @@ impl Source {
     pub(crate) fn new(name: impl Into<String>, upstream: &str) -> Self {
         let upstreams = BTreeSet::from([upstream.to_owned()]);
         // The registry stores the name once for each method, so its length is limited.
-        let name = limited(name.into().replace('\0', ""), MAX_NAME);
+        let name = truncated(name.into().replace('\0', ""), MAX_NAME);
         Self { name, upstreams, ..Self::default() }
     }
 
@@ -131,7 +131,7 @@ impl Source {
 
     /// Returns `true` if `name` is the name of another source of the same kind. The methods of such a source are not
     /// changed.
-    pub(crate) fn is_another(&self, name: &str) -> bool {
+    pub(crate) fn is_another_of_same_kind(&self, name: &str) -> bool {
         self.can_be_named() && name != self.name && kind(name) == kind(&self.name)
     }
 
@@ -176,17 +176,19 @@ impl Source {
         let (bytes, row) = (method_bytes(&proposal.row), &proposal.row);
         let mut sections = proposal.needs.iter().flatten();
         let mut columns = MethodRow::COLUMNS.iter();
-        let nul = columns.find(|column| column.get(row).as_deref().is_some_and(has_nul));
-        let nul = nul.map(|column| column.name).or(has_nul(&row.rpc_method).then_some("id"));
-        let nul = nul.or(sections.any(|(ident, _)| has_nul(ident)).then_some("section"));
+        let nul_column = columns.find(|column| column.get(row).as_deref().is_some_and(has_nul));
+        let nul_column =
+            nul_column.map(|column| column.name).or(has_nul(&row.rpc_method).then_some("id"));
+        let nul_column =
+            nul_column.or(sections.any(|(ident, _)| has_nul(ident)).then_some("section"));
         let reason = if bytes > MAX_METHOD_BYTES {
             format!("it has {bytes} bytes, more than {MAX_METHOD_BYTES}")
-        } else if let Some(column) = nul {
+        } else if let Some(column) = nul_column {
             format!("its {column} has a NUL character, which databases refuse")
         } else {
             return Ok(proposal);
         };
-        let hides = self.states_access && proposal.needs.is_some();
+        let hides = self.specifies_access && proposal.needs.is_some();
         Err(Refusal { hides, ..Refusal::new(proposal.row.rpc_method, reason) })
     }
 
@@ -222,20 +224,21 @@ impl Source {
         }
         for method in &mut self.methods {
             method.add_prefix(&options.prefix);
-            method.add_sections(&options.sections, self.states_access);
+            method.add_sections(&options.sections, self.specifies_access);
             let row = &mut method.row;
             if row.output_schema.is_none() && row.return_type.is_none() {
                 continue;
             }
-            let without = MethodRow { output_schema: None, return_type: None, ..row.clone() };
+            let without_output =
+                MethodRow { output_schema: None, return_type: None, ..row.clone() };
             if options.no_output_schemas {
-                *row = without;
+                *row = without_output;
             } else if let Err(problem) = check(row)
-                && check(&without).is_ok()
+                && check(&without_output).is_ok()
             {
                 let id = &row.rpc_method;
                 self.notes.push(format!("note: `{id}` has no output schema: {problem}"));
-                *row = without;
+                *row = without_output;
             }
         }
     }
@@ -261,7 +264,7 @@ impl Source {
             .methods
             .iter()
             .map(|method| &method.row)
-            .filter(|row| selection.has(&row.rpc_method))
+            .filter(|row| selection.matches(&row.rpc_method))
         {
             let schema: Value = row
                 .input_schema
@@ -272,10 +275,10 @@ impl Source {
                 refused.push(format!("`{param}` of `{}`", row.rpc_method));
             }
         }
-        let more = refused.len().saturating_sub(MAX_NOTED);
+        let omitted = refused.len().saturating_sub(MAX_NOTED);
         refused.truncate(MAX_NOTED);
-        if more > 0 {
-            refused.push(format!("and {more} more methods"));
+        if omitted > 0 {
+            refused.push(format!("and {omitted} more methods"));
         }
         if !refused.is_empty() {
             self.notes.push(format!(
@@ -335,11 +338,11 @@ impl Proposal {
         Self { hidden: reason, ..self }
     }
 
-    fn add_sections(&mut self, sections: &[(String, RequiredMask)], states_access: bool) {
+    fn add_sections(&mut self, sections: &[(String, RequiredMask)], specifies_access: bool) {
         if sections.is_empty() {
             return;
         }
-        if states_access {
+        if specifies_access {
             self.has_combined_needs = true;
             self.needs.get_or_insert_default().extend_from_slice(sections);
         } else {
@@ -365,8 +368,8 @@ const MAX_NAME: usize = 1024;
 const MAX_REASON: usize = 4096;
 
 /// Truncates a text that is longer than a limit.
-fn limited(text: String, most: usize) -> String {
-    if text.len() > most { shortened(&text, most / 4) } else { text }
+fn truncated(text: String, max_bytes: usize) -> String {
+    if text.len() > max_bytes { shortened(&text, max_bytes / 4) } else { text }
 }
 
 /// A part of a source that is not imported, or is imported differently.
@@ -384,7 +387,7 @@ impl Refusal {
     /// Creates a refusal that does not hide a method that was imported before. A long id is truncated, because no
     /// registry contains an id that is longer than the limit.
     pub(crate) fn new(id: impl Into<String>, reason: impl Into<String>) -> Self {
-        let (id, reason) = (limited(id.into(), MAX_NAME), limited(reason.into(), MAX_REASON));
+        let (id, reason) = (truncated(id.into(), MAX_NAME), truncated(reason.into(), MAX_REASON));
         Self { id, reason, hides: false }
     }
 }
@@ -411,7 +414,7 @@ mod tests {
 
     /// Every importer adds its methods with [`Source::add`].
     #[test]
-    fn the_methods_of_a_source_are_bounded_together() {
+    fn the_total_size_of_a_source_is_limited() {
         let mut source = Source::new("a", "b");
         let row = |length: usize| {
             let description = Some("a".repeat(length));
@@ -422,18 +425,18 @@ mod tests {
         let error = std::iter::repeat_with(|| add(1 << 20)).take(1000).find_map(Result::err);
         let limit = format!("the methods of the source have more than {MAX_SOURCE_BYTES} bytes");
         assert_eq!(error.unwrap().to_string(), limit);
-        let bytes: usize = source.methods.iter().map(|it| method_bytes(&it.row)).sum();
+        let bytes: usize = source.methods.iter().map(|method| method_bytes(&method.row)).sum();
         assert!(bytes <= MAX_SOURCE_BYTES);
         let [refused] = source.refused.as_slice() else { panic!("{:?}", source.refused) };
         assert_eq!(refused.reason, "it has 4194305 bytes, more than 4194304");
         // Small methods count too.
         let mut source = Source::new("a", "b");
         let mut small = std::iter::repeat_with(|| source.add(Err(Refusal::new("m", ""))));
-        assert!(small.by_ref().take(MAX_SOURCE_BYTES / 1000).any(|added| added.is_err()));
+        assert!(small.by_ref().take(MAX_SOURCE_BYTES / 1000).any(|result| result.is_err()));
     }
 
     #[test]
-    fn names_with_a_nul_character_are_not_imported() {
+    fn methods_and_classes_with_nul_characters_are_not_imported() {
         let mut source = Source::new("manifest `a\0b`", "b");
         let row = MethodRow { rpc_method: "m".to_owned(), ..MethodRow::default() };
         let needs = Some(vec![("pe\0ts".to_owned(), RequiredMask::BySafety)]);

@@ -11,15 +11,15 @@ use crate::limits::MAX_DOCUMENT_BYTES;
 
 /// Returns a file's text, without a byte order mark.
 pub fn read_file(file: &Path) -> anyhow::Result<String> {
-    let shown = file.display();
-    let cannot = || format!("cannot read `{shown}`");
-    let file = std::fs::File::open(file).with_context(cannot)?;
+    let display = file.display();
+    let context = || format!("cannot read `{display}`");
+    let file = std::fs::File::open(file).with_context(context)?;
     let mut text = String::new();
     // A device, or a file that grows, can be longer than its metadata says.
-    file.take(MAX_DOCUMENT_BYTES + 1).read_to_string(&mut text).with_context(cannot)?;
+    file.take(MAX_DOCUMENT_BYTES + 1).read_to_string(&mut text).with_context(context)?;
     if text.len() as u64 > MAX_DOCUMENT_BYTES {
         return Err(hinted(
-            format!("`{shown}` has more than {MAX_DOCUMENT_BYTES} bytes"),
+            format!("`{display}` has more than {MAX_DOCUMENT_BYTES} bytes"),
             "split the file, and import the parts",
         ));
     }
@@ -38,10 +38,10 @@ pub fn one_line(text: &str) -> String {
 }
 
 /// Returns a text as one line, truncated after `most` characters.
-pub fn shortened(text: &str, most: usize) -> String {
+pub fn shortened(text: &str, max_chars: usize) -> String {
     let line = one_line(text);
-    match line.char_indices().nth(most) {
-        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
+    match line.char_indices().nth(max_chars) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
         None => line,
     }
 }

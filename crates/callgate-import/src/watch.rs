@@ -31,7 +31,7 @@ pub struct RepeatedImport<'a, R> {
     /// a source is untrusted input.
     pub run: R,
     /// Interval between two runs.
-    pub every: Duration,
+    pub interval: Duration,
     /// What to do with a change.
     pub policy: Policy,
 }
@@ -80,7 +80,7 @@ impl Change {
     }
 
     /// Returns the command that approves exactly this change.
-    pub fn approval(&self, import: &str) -> String {
+    pub fn approval_command(&self, import: &str) -> String {
         format!("callgate import approve {import} {}", self.digest)
     }
 }
@@ -130,8 +130,8 @@ impl Importer<'_> {
 pub async fn serve<F: Future<Output = anyhow::Result<Option<Change>>>>(
     imports: Vec<RepeatedImport<'_, impl Fn() -> F>>,
 ) {
-    let tasks = imports.into_iter().map(|RepeatedImport { name, run, every, policy }| {
-        repeat(run, every, Ok(None), move |event| log(name, policy, &event))
+    let tasks = imports.into_iter().map(|RepeatedImport { name, run, interval, policy }| {
+        repeat(run, interval, Ok(None), move |event| log(name, policy, &event))
     });
     // Runs the imports concurrently, so that one that hangs does not delay the others.
     join_all(tasks).await;
@@ -141,19 +141,19 @@ pub async fn serve<F: Future<Output = anyhow::Result<Option<Change>>>>(
 /// `last` again.
 pub async fn watch<F: Future<Output = anyhow::Result<Option<Change>>>>(
     run: impl Fn() -> F,
-    every: Duration,
+    interval: Duration,
     last: Option<String>,
     on_event: impl FnMut(Event<'_>),
 ) {
-    tokio::time::sleep(every).await;
-    repeat(run, every, Ok(last), on_event).await;
+    tokio::time::sleep(interval).await;
+    repeat(run, interval, Ok(last), on_event).await;
 }
 
 /// Runs an import at once and after each interval, and reports what is new. `last` is the digest of the last change,
 /// or the last error.
 async fn repeat<F: Future<Output = anyhow::Result<Option<Change>>>>(
     run: impl Fn() -> F,
-    every: Duration,
+    interval: Duration,
     mut last: Result<Option<String>, String>,
     mut on_event: impl FnMut(Event<'_>),
 ) {
@@ -172,7 +172,7 @@ async fn repeat<F: Future<Output = anyhow::Result<Option<Change>>>>(
             _ => {}
         }
         last = outcome;
-        tokio::time::sleep(every).await;
+        tokio::time::sleep(interval).await;
     }
 }
 
@@ -187,13 +187,13 @@ fn log(name: &str, policy: Policy, event: &Event<'_>) {
         }
         Event::Changed(change) => change,
     };
-    let text = shown(&change.text);
+    let text = truncated(&change.text);
     match policy {
         Policy::Apply => tracing::info!("import `{name}` wrote these changes:\n{text}"),
         Policy::Hold => {
             // A change that is not shown completely must not be approved from the log.
             let command = if text == change.text {
-                format!("approve with `{}`", change.approval(name))
+                format!("approve with `{}`", change.approval_command(name))
             } else {
                 "`callgate import pending` shows all changes".to_owned()
             };
@@ -204,11 +204,11 @@ fn log(name: &str, policy: Policy, event: &Event<'_>) {
 }
 
 /// Returns the beginning of a change, and the number of bytes that are left out.
-fn shown(text: &str) -> String {
+fn truncated(text: &str) -> String {
     let (beginning, rest) = text.split_at(text.floor_char_boundary(MAX_LOGGED));
     match rest.len() {
         0 => beginning.to_owned(),
-        more => format!("{beginning}\n… and {more} more bytes"),
+        omitted => format!("{beginning}\n… and {omitted} more bytes"),
     }
 }
 
@@ -230,8 +230,8 @@ impl Pending<'_> {
 
     /// Stores a change, unless the same change is already stored. `None` removes the stored change.
     pub async fn set(&self, name: &str, change: Option<&Change>) -> anyhow::Result<()> {
-        let known = self.get(name).await?;
-        if known.as_ref().map(|known| &known.digest) == change.map(|change| &change.digest) {
+        let stored = self.get(name).await?;
+        if stored.as_ref().map(|stored| &stored.digest) == change.map(|change| &change.digest) {
             return Ok(());
         }
         let text = change.map(serde_json::to_string).transpose()?.unwrap_or_default();
@@ -254,12 +254,12 @@ mod tests {
     use crate::source::{ImportOptions, Proposal, RequiredMask, Source};
 
     #[tokio::test]
-    async fn an_import_that_hangs_does_not_delay_others() {
+    async fn a_hanging_import_does_not_delay_other_imports() {
         let (sender, mut runs) = mpsc::unbounded_channel();
         let import = |name, run: Box<dyn Fn() -> _>| RepeatedImport {
             name,
             run,
-            every: Duration::from_millis(1),
+            interval: Duration::from_millis(1),
             policy: Policy::Apply,
         };
         let run = move || {
@@ -282,7 +282,7 @@ mod tests {
     /// If two imports need the same new section and one import has written it, the other import no longer makes the
     /// same change.
     #[tokio::test]
-    async fn imports_that_run_at_the_same_time_are_all_written() {
+    async fn concurrent_imports_are_all_written() {
         let (store, _directory) = new_registry().await;
         let names: Vec<String> = (0..12).map(|n| format!("source{n}")).collect();
         let sources: Vec<Source> = names.iter().map(|name| source(name)).collect();
@@ -295,7 +295,7 @@ mod tests {
 
     /// Two documents lose the method that both have, one after the other, and otherwise stay the same.
     #[tokio::test]
-    async fn a_method_that_two_documents_have_lost_is_removed() {
+    async fn a_method_that_two_documents_dropped_is_removed() {
         for policy in [Policy::Apply, Policy::Hold] {
             let (store, _directory) = &new_registry().await;
             let run = async |title: &'static str, ids: &'static [&'static str], policy| {
@@ -319,7 +319,7 @@ mod tests {
 
     /// Two documents with the same methods do not replace each other's methods, not even hidden ones.
     #[tokio::test]
-    async fn documents_with_the_same_methods_change_nothing_in_turn() {
+    async fn documents_with_the_same_methods_do_not_overwrite_each_other() {
         let (store, _directory) = new_registry().await;
         let sources = ["Cats", "Dogs"].map(|title| {
             let mut source = document(title, &["ping", "old"]);

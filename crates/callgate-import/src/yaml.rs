@@ -68,7 +68,7 @@ impl Loader {
                 let value = self.anchors.get(&anchor).cloned();
                 let value = value.context("the alias refers to a value that contains it")?;
                 self.check_depth(depth(&value))?;
-                self.spend(&value)?;
+                self.count_copy(&value)?;
                 self.add(value, 0)
             }
             Event::DocumentStart(_) => {
@@ -95,7 +95,7 @@ impl Loader {
     /// Adds a complete value to the innermost open container.
     fn add(&mut self, value: Value, anchor: usize) -> anyhow::Result<()> {
         if anchor > 0 {
-            self.spend(&value)?;
+            self.count_copy(&value)?;
             self.anchors.insert(anchor, value.clone());
         }
         match self.open.last_mut().map(|(container, _)| container) {
@@ -113,7 +113,7 @@ impl Loader {
     }
 
     /// Counts a copy of a value. Fails if the copies are too large.
-    fn spend(&mut self, value: &Value) -> anyhow::Result<()> {
+    fn count_copy(&mut self, value: &Value) -> anyhow::Result<()> {
         let bytes = json_bytes(value, self.bytes_left).with_context(|| {
             format!("the copies of aliased values have more than {MAX_DOCUMENT_BYTES} bytes")
         })?;
@@ -145,7 +145,7 @@ fn merged(mut members: Map<String, Value>) -> anyhow::Result<Map<String, Value>>
     let mappings = match members.shift_remove("<<") {
         None => return Ok(members),
         Some(Value::Array(list)) => list,
-        Some(one) => vec![one],
+        Some(mapping) => vec![mapping],
     };
     for mapping in mappings {
         let Value::Object(mapping) = mapping else {
@@ -187,9 +187,9 @@ fn number(text: &str) -> Option<Value> {
     if !is_number {
         return None;
     }
-    let whole = unsigned.parse::<i64>().map(Value::from);
-    let whole = whole.or_else(|_| unsigned.parse::<u64>().map(Value::from)).ok();
-    whole.or_else(|| serde_json::Number::from_f64(unsigned.parse().ok()?).map(Value::Number))
+    let integer = unsigned.parse::<i64>().map(Value::from);
+    let integer = integer.or_else(|_| unsigned.parse::<u64>().map(Value::from)).ok();
+    integer.or_else(|| serde_json::Number::from_f64(unsigned.parse().ok()?).map(Value::Number))
 }
 
 #[cfg(test)]
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_scalars_are_those_of_yaml_1_2() {
+    fn plain_scalars_follow_the_core_schema_of_yaml_1_2() {
         let text = "a: [~, true, no, 12, -3, 0x1f, 0o17, 1.5, -2e3, .5, 1.3.2, 2026-01-01, '1', !!str 1]\n\
                     b: |\n  two\n  lines\n\"c\": {1: one, true: yes}\nd:\n- +7\n- 0123\n- 18446744073709551615\n- e5\n";
         let expected = json!({
@@ -212,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn json_is_yaml() {
+    fn json_is_parsed_as_yaml() {
         let document =
             json!({"a": [1, {"b": "x: y # z"}], "c": {"d": null, "é": "\u{1F600} \" \\"}});
         assert_eq!(parse(&document.to_string()).unwrap(), document);
     }
 
     #[test]
-    fn aliases_are_copies() {
+    fn aliases_are_replaced_by_copies() {
         let value = parse("a: &x {b: [1]}\nc: *x\nd: [*x, *x]\n").unwrap();
         let x = json!({"b": [1]});
         assert_eq!(value, json!({"a": x, "c": x, "d": [x, x]}));
@@ -234,15 +234,15 @@ mod tests {
     }
 
     #[test]
-    fn ambiguous_and_hostile_documents_are_refused() {
+    fn invalid_and_oversized_documents_are_refused() {
         let bomb = (1..20).fold(format!("a0: &a0 [{}]\n", "x".repeat(10_000)), |text, n| {
             let aliases = vec![format!("*a{}", n - 1); 10].join(", ");
             format!("{text}a{n}: &a{n} [{aliases}]\n")
         });
         let brackets = |inner: &str| format!("{}{inner}{}", "[".repeat(100), "]".repeat(100));
-        let tower = format!("a: &a {}\nb: &b {}\n", brackets("1"), brackets("*a"));
+        let nested_aliases = format!("a: &a {}\nb: &b {}\n", brackets("1"), brackets("*a"));
         for (text, reason) in [
-            (&*tower, "line 2: more than 128 nested lists and mappings"),
+            (&*nested_aliases, "line 2: more than 128 nested lists and mappings"),
             (&*bomb, "the copies of aliased values have more than 67108864 bytes"),
             (&"[".repeat(100_000), "recursion limit exceeded"),
             (&"- ".repeat(200), "line 1: more than 128 nested lists and mappings"),

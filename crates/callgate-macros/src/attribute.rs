@@ -116,11 +116,11 @@ impl AttributeArgs {
                 }
                 (Kind::Method, "annotations") => args.annotate(&meta, errors),
                 _ => {
-                    let (what, name) = (kind.name(), meta.path().to_token_stream());
+                    let (attribute, name) = (kind.name(), meta.path().to_token_stream());
                     let form = kind.form();
                     errors.push(
                         &meta,
-                        format_args!("unknown key `{name}` for a {what}; expected {form}"),
+                        format_args!("unknown key `{name}` for a {attribute}; expected {form}"),
                     );
                 }
             }
@@ -131,7 +131,7 @@ impl AttributeArgs {
                 "missing `read_only` or `destructive`: write `#[method(read_only)]` if a call \
                  changes nothing, otherwise `#[method(destructive)]`",
             ),
-            (Kind::Method, [one]) => args.is_read_only = one.path().is_ident("read_only"),
+            (Kind::Method, [meta]) => args.is_read_only = meta.path().is_ident("read_only"),
             (Kind::Method, [.., last]) => errors.push(
                 last,
                 "`read_only` and `destructive` exclude each other: write one of them, once",
@@ -145,17 +145,17 @@ impl AttributeArgs {
     }
 
     pub(crate) fn string(&self, name: &str) -> Option<&LitStr> {
-        self.strings.iter().rev().find(|(known, _)| known == name).map(|(_, text)| text)
+        self.strings.iter().rev().find(|(key, _)| key == name).map(|(_, text)| text)
     }
 
     /// Parses `key = "string"`.
     fn read_string(&mut self, name: &str, meta: &Meta, errors: &mut Errors) {
-        let given = match meta {
+        let value = match meta {
             Meta::NameValue(pair) => pair.value.to_token_stream(),
             other => other.to_token_stream(),
         };
-        let Ok(text) = syn::parse2::<LitStr>(given.clone()) else {
-            return errors.push(given, format_args!("expected a string: `{name} = \"…\"`"));
+        let Ok(text) = syn::parse2::<LitStr>(value.clone()) else {
+            return errors.push(value, format_args!("expected a string: `{name} = \"…\"`"));
         };
         if text.value().trim().is_empty() {
             return errors.push(&text, format_args!("`{name}` must not be empty"));
@@ -193,7 +193,7 @@ impl AttributeArgs {
 
     fn add(&mut self, annotation: Annotation, errors: &mut Errors) {
         let key = annotation.key.value();
-        if self.annotations.iter().any(|known| known.key.value() == key) {
+        if self.annotations.iter().any(|existing| existing.key.value() == key) {
             errors.push(&annotation.key, format_args!("annotation `{key}` is set twice"));
         }
         self.annotations.push(annotation);
@@ -248,15 +248,15 @@ fn section(meta: &Meta, errors: &mut Errors) -> Option<Section> {
 
 impl Parse for Annotation {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let wrong = |error: syn::Error| syn::Error::new(error.span(), ANNOTATIONS_FORM);
+        let invalid = |error: syn::Error| syn::Error::new(error.span(), ANNOTATIONS_FORM);
         let key = if input.peek(LitStr) {
             input.parse::<LitStr>()?
         } else {
-            let key: Ident = input.parse().map_err(wrong)?;
+            let key: Ident = input.parse().map_err(invalid)?;
             LitStr::new(&key.to_string(), key.span())
         };
-        input.parse::<Token![=]>().map_err(wrong)?;
-        let value: Expr = input.parse().map_err(wrong)?;
+        input.parse::<Token![=]>().map_err(invalid)?;
+        let value: Expr = input.parse().map_err(invalid)?;
         if !is_literal(&value) {
             return Err(syn::Error::new_spanned(value, ANNOTATIONS_FORM));
         }

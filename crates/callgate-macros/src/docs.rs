@@ -24,8 +24,9 @@ pub(crate) fn description(attributes: &[Attribute], errors: &mut Errors) -> Stri
 
 /// Removes the space that follows `///` from each line.
 fn trimmed(lines: Vec<String>) -> Vec<String> {
-    let without = |line: String| line.strip_prefix(' ').map(ToOwned::to_owned).unwrap_or(line);
-    lines.into_iter().map(without).collect()
+    let without_space =
+        |line: String| line.strip_prefix(' ').map(ToOwned::to_owned).unwrap_or(line);
+    lines.into_iter().map(without_space).collect()
 }
 
 /// Splits a doc attribute into lines. Lines of a block comment may begin with a star.
@@ -36,13 +37,13 @@ fn lines_of(text: &str) -> Vec<String> {
     if rest.is_empty() || !rest.iter().all(is_starred) {
         return lines.into_iter().map(ToOwned::to_owned).collect();
     }
-    let without = |line: &&str| line.trim_start().trim_start_matches('*').to_owned();
-    std::iter::once((*first).to_owned()).chain(rest.iter().map(without)).collect()
+    let without_star = |line: &&str| line.trim_start().trim_start_matches('*').to_owned();
+    std::iter::once((*first).to_owned()).chain(rest.iter().map(without_star)).collect()
 }
 
 /// Removes the omitted sections and joins the lines of each paragraph.
 fn without_sections(lines: &[String]) -> String {
-    let mut kept: Vec<String> = Vec::new();
+    let mut included: Vec<String> = Vec::new();
     let mut omitted: Option<usize> = None;
     let mut in_code = false;
     for line in lines {
@@ -59,15 +60,15 @@ fn without_sections(lines: &[String]) -> String {
         if omitted.is_some() {
             continue;
         }
-        match kept.last_mut() {
+        match included.last_mut() {
             Some(last) if !was_in_code && can_continue(last) && !starts_block(line) => {
                 last.push(' ');
                 last.push_str(line.trim_start());
             }
-            _ => kept.push(line.to_owned()),
+            _ => included.push(line.to_owned()),
         }
     }
-    kept.join("\n").trim().to_owned()
+    included.join("\n").trim().to_owned()
 }
 
 /// Returns `true` if the paragraph of this line can continue on the next one.
@@ -103,7 +104,7 @@ fn heading(line: &str) -> Option<(usize, String)> {
 mod tests {
     use super::*;
 
-    fn described(text: &str) -> String {
+    fn description_of(text: &str) -> String {
         let lines: Vec<String> = text.lines().map(ToOwned::to_owned).collect();
         without_sections(&lines)
     }
@@ -114,9 +115,9 @@ mod tests {
                     ```\n# Panics is no heading here\n```\n# Panics\nNever.";
         let expected =
             "Looks up.\n\nMore.\n\n# Notes\n\nKept.\n```\n# Panics is no heading here\n```";
-        assert_eq!(described(text), expected);
-        assert_eq!(described("# Errors\nall\n# Examples\nall"), "");
-        assert_eq!(described("#tag is no heading"), "#tag is no heading");
+        assert_eq!(description_of(text), expected);
+        assert_eq!(description_of("# Errors\nall\n# Examples\nall"), "");
+        assert_eq!(description_of("#tag is no heading"), "#tag is no heading");
     }
 
     #[test]
@@ -133,6 +134,6 @@ mod tests {
                     1. first\n2) second\n\n| a |\n| 1 |\n```\nlet a = 1;\nlet b = 2;\n```\nEnd.";
         let expected = "Lists articles, oldest first.\n\n# Order\nBy age.\n- one of them\n- two\n\
                         1. first\n2) second\n\n| a |\n| 1 |\n```\nlet a = 1;\nlet b = 2;\n```\nEnd.";
-        assert_eq!(described(text), expected);
+        assert_eq!(description_of(text), expected);
     }
 }

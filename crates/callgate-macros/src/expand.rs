@@ -52,14 +52,14 @@ pub(crate) fn function(kind: Kind, attribute: TokenStream, item: &TokenStream) -
         return quote!(#item #errors);
     };
     let name = function.sig.ident.clone();
-    let described = Function {
+    let described_function = Function {
         name: &name,
         parameters: &[],
         attributes: &function.attrs,
         signature: &function.sig,
         scope: FunctionScope::Module,
     };
-    let expression = expand(kind, attribute, &described, &mut errors);
+    let expression = expand(kind, attribute, &described_function, &mut errors);
     signature::strip(&mut function.attrs, &mut function.sig);
     if function.sig.receiver().is_some() {
         // The function is in an `impl`, which cannot contain the generated type.
@@ -84,15 +84,15 @@ fn expand(
         );
     }
     let args = AttributeArgs::parse(kind, attribute, function.name, errors);
-    let what = format!("a {}", kind.name());
-    let signature = Signature::parse(function.signature, function.scope, &what, errors);
+    let subject = format!("a {}", kind.name());
+    let signature = Signature::parse(function.signature, function.scope, &subject, errors);
     reject_names_of_impl(&signature, function.parameters, errors);
     let item = Item { function, args, signature };
     match kind {
         Kind::Method => method::check(&item, errors),
-        Kind::Prompt => check_string_args(&item, &what, errors),
+        Kind::Prompt => check_string_args(&item, &subject, errors),
         Kind::Resource => {
-            check_string_args(&item, &what, errors);
+            check_string_args(&item, &subject, errors);
             resource::check(&item, errors);
         }
     }
@@ -176,14 +176,14 @@ impl Item<'_> {
             }
         });
         let inputs: Vec<TokenStream> = inputs.collect();
-        let called = match function.scope {
+        let call = match function.scope {
             FunctionScope::Module => quote!(#name(#(#inputs),*)),
             FunctionScope::Plugin if signature.has_self => {
                 quote!(Self::#name(&__plugin, #(#inputs),*))
             }
             FunctionScope::Plugin => quote!(Self::#name(#(#inputs),*)),
         };
-        if signature.is_async { quote!(#called.await) } else { called }
+        if signature.is_async { quote!(#call.await) } else { call }
     }
 
     /// Returns an expression that converts the returned value of the function to a `Result`.
@@ -270,17 +270,17 @@ fn json_name(name: &Ident) -> String {
 }
 
 /// Checks the function of a prompt or a resource, whose arguments are strings.
-fn check_string_args(item: &Item<'_>, what: &str, errors: &mut Errors) {
+fn check_string_args(item: &Item<'_>, subject: &str, errors: &mut Errors) {
     if item.signature.fills_response() {
         errors.push(
             item.function.name,
-            format_args!("{what} cannot take a `Response`: return the result"),
+            format_args!("{subject} cannot take a `Response`: return the result"),
         );
     }
     for attribute in item.signature.arguments().flat_map(|argument| &argument.attributes) {
         errors.push(
             attribute,
-            format_args!("arguments of {what} are strings: remove this attribute"),
+            format_args!("arguments of {subject} are strings: remove this attribute"),
         );
     }
 }

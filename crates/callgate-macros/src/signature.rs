@@ -63,12 +63,12 @@ impl Signature {
     pub(crate) fn parse(
         signature: &syn::Signature,
         scope: FunctionScope,
-        what: &str,
+        subject: &str,
         errors: &mut Errors,
     ) -> Self {
         if !signature.generics.params.is_empty() {
             let message =
-                format_args!("{what} cannot have type parameters: callers cannot choose them");
+                format_args!("{subject} cannot have type parameters: callers cannot choose them");
             errors.push(&signature.generics.params, message);
         }
         if let Some(variadic) = &signature.variadic {
@@ -122,7 +122,7 @@ fn input_of(typed: &PatType, errors: &mut Errors) -> Option<Input> {
         ty => (ty, None),
     };
     let name = last_segment(ty).map(ToString::to_string);
-    let refused = match (name.as_deref(), mutability) {
+    let problem = match (name.as_deref(), mutability) {
         (Some("Context"), Some(false)) => return Some(Input::Context),
         (Some("Response"), Some(true)) => return Some(Input::Response),
         (Some("Context"), _) => Some("expected `&Context`"),
@@ -130,7 +130,7 @@ fn input_of(typed: &PatType, errors: &mut Errors) -> Option<Input> {
         (_, Some(_)) => Some(REFERENCE),
         (_, None) => None,
     };
-    if let Some(message) = refused {
+    if let Some(message) = problem {
         errors.push(&typed.ty, message);
         return None;
     }
@@ -199,14 +199,14 @@ fn serde_attributes(attributes: &[Attribute], errors: &mut Errors) -> Vec<Attrib
 
 /// Removes the attributes of arguments, and silences clippy's lint about arguments that are passed by value.
 pub(crate) fn strip(attributes: &mut Vec<Attribute>, signature: &mut syn::Signature) {
-    let owned: Attribute = syn::parse_quote!(
+    let allow: Attribute = syn::parse_quote!(
         #[allow(clippy::needless_pass_by_value, reason = "arguments are owned values")]
     );
-    attributes.push(owned);
+    attributes.push(allow);
     for input in &mut signature.inputs {
         if let FnArg::Typed(typed) = input {
-            let own = ["doc", "default", "serde", "schemars"];
-            typed.attrs.retain(|attribute| !is_one_of(attribute.path(), &own));
+            let removed = ["doc", "default", "serde", "schemars"];
+            typed.attrs.retain(|attribute| !is_one_of(attribute.path(), &removed));
         }
     }
 }

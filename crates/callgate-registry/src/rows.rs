@@ -111,12 +111,12 @@ pub const DEFAULT_UPSTREAM: &str = "default";
 impl MethodRow {
     /// Returns the name of the upstream.
     pub fn upstream_name(&self) -> &str {
-        present(self.upstream.as_deref()).unwrap_or(DEFAULT_UPSTREAM)
+        non_empty(self.upstream.as_deref()).unwrap_or(DEFAULT_UPSTREAM)
     }
 
     /// Returns the safety without the prefix of a guess, and whether it is a guess.
     pub fn safety_or_guess(&self) -> (Option<&str>, bool) {
-        let safety = present(self.safety.as_deref());
+        let safety = non_empty(self.safety.as_deref());
         match safety.and_then(|safety| safety.strip_prefix(GUESSED)) {
             Some(guess) => (Some(guess), true),
             None => (safety, false),
@@ -166,26 +166,26 @@ impl MethodRow {
     /// Only an empty column and an empty JSON list name no section. Separators without names are an error, because the
     /// method would otherwise be open.
     pub fn section_names(&self) -> Result<Vec<String>, DefinitionError> {
-        let wrong = |problem: &dyn std::fmt::Display| DefinitionError::value("sections", problem);
+        let invalid = |problem: &dyn std::fmt::Display| DefinitionError::value("sections", problem);
         let text = self.sections.as_deref().unwrap_or_default();
         let is_json = text.trim_start().starts_with('[');
         let names: Vec<String> = if is_json {
-            serde_json::from_str(text).map_err(|error| wrong(&error))?
+            serde_json::from_str(text).map_err(|error| invalid(&error))?
         } else {
-            let words = text.split([',', ' ']).filter(|word| !word.is_empty());
-            words.map(ToOwned::to_owned).collect()
+            let parts = text.split([',', ' ']).filter(|part| !part.is_empty());
+            parts.map(ToOwned::to_owned).collect()
         };
-        let is_lost = names.is_empty() && !is_json && !text.is_empty();
+        let has_only_separators = names.is_empty() && !is_json && !text.is_empty();
         let is_blank = |name: &String| name.trim().is_empty();
-        if is_lost || names.iter().any(is_blank) || text.trim_start().starts_with('{') {
-            return Err(wrong(&format_args!("expected a list of names, found `{text}`")));
+        if has_only_separators || names.iter().any(is_blank) || text.trim_start().starts_with('{') {
+            return Err(invalid(&format_args!("expected a list of names, found `{text}`")));
         }
         Ok(names)
     }
 
     /// Returns whether the method is a tool, or `None` if the row does not specify this.
     pub(crate) fn is_exposed(&self) -> Result<Option<bool>, DefinitionError> {
-        match present(self.exposed.as_deref()) {
+        match non_empty(self.exposed.as_deref()) {
             None => Ok(None),
             Some("1" | "true" | "t") => Ok(Some(true)),
             Some("0" | "false" | "f") => Ok(Some(false)),
@@ -199,8 +199,8 @@ impl MethodRow {
     /// Returns the plugin and the method of the row's actions. By default these are the upstream and the id.
     pub fn permission_key(&self) -> (&str, &str) {
         (
-            present(self.plugin.as_deref()).unwrap_or_else(|| self.upstream_name()),
-            present(self.method.as_deref()).unwrap_or(&self.rpc_method),
+            non_empty(self.plugin.as_deref()).unwrap_or_else(|| self.upstream_name()),
+            non_empty(self.method.as_deref()).unwrap_or(&self.rpc_method),
         )
     }
 }
@@ -213,7 +213,7 @@ pub fn action_key(plugin: &str, method: &str) -> (String, String) {
 }
 
 /// Returns the trimmed text, or `None` if it is empty.
-pub(crate) fn present(column: Option<&str>) -> Option<&str> {
+pub(crate) fn non_empty(column: Option<&str>) -> Option<&str> {
     column.map(str::trim).filter(|text| !text.is_empty())
 }
 
@@ -223,14 +223,14 @@ impl FromRow for MethodRow {
         let id = row.get()?;
         let mut columns = row.into_cells();
         if columns.len() == 1 {
-            columns = joined(columns.next().unwrap_or(Cell::Null))?.into_iter();
+            columns = split_columns(columns.next().unwrap_or(Cell::Null))?.into_iter();
         }
         Ok(Self::from_cells(id, columns))
     }
 }
 
 /// Splits columns that were read together as one JSON array.
-fn joined(cell: Cell) -> Result<Vec<Cell>> {
+fn split_columns(cell: Cell) -> Result<Vec<Cell>> {
     let is_broken = matches!(cell, Cell::Broken(_));
     let Some(text) = cell.into_text() else { return Ok(Vec::new()) };
     let columns: Vec<Option<String>> = serde_json::from_str(&text).map_err(|error| {
@@ -248,12 +248,12 @@ fn joined(cell: Cell) -> Result<Vec<Cell>> {
 /// Declares rows. Their columns are read in the order of the fields.
 macro_rules! rows {
     ($(
-        $(#[$about:meta])*
-        pub struct $name:ident { $($(#[$meaning:meta])* pub $field:ident: $type:ty,)* }
+        $(#[$doc:meta])*
+        pub struct $name:ident { $($(#[$field_doc:meta])* pub $field:ident: $type:ty,)* }
     )*) => {$(
-        $(#[$about])*
+        $(#[$doc])*
         pub struct $name {
-            $($(#[$meaning])* pub $field: $type,)*
+            $($(#[$field_doc])* pub $field: $type,)*
         }
 
         impl FromRow for $name {

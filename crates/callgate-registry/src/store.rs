@@ -44,7 +44,7 @@ pub struct NewKey {
     /// Secret in hexadecimal.
     pub secret: String,
     /// Number of seconds until the key begins to sign. The first key of a purpose signs immediately.
-    pub signs_in: i64,
+    pub active_in: i64,
     /// Minimum age of the newest key, in seconds, at which this key is stored. With `None`, this key is stored only if
     /// there is no key.
     pub min_age: Option<i64>,
@@ -190,10 +190,10 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     async fn renew_lease(&self, server: &str, seconds: i64) -> Result<u32>;
     /// Deletes expired leases, by the clock of the database.
     async fn delete_leases(&self) -> Result<()>;
-    /// Deletes expired sessions. Then deletes the oldest sessions until at most `most` are left.
-    async fn delete_sessions(&self, now: i64, most: i64) -> Result<()>;
+    /// Deletes expired sessions. Then deletes the oldest sessions until at most `max` are left.
+    async fn delete_sessions(&self, now: i64, max: i64) -> Result<()>;
 }
 
 pub use error::{AttachError, Entity, Result, StoreError};
 pub(crate) use sql_store::SqlStore;
-use sql_store::{MAX_CHANGED, listed};
+use sql_store::{MAX_CHANGED, in_list};

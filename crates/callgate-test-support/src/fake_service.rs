@@ -80,13 +80,13 @@ pub struct FakeResponse {
     status: u16,
     headers: Vec<(String, String)>,
     body: Body,
-    gate: Option<Arc<Semaphore>>,
+    permits: Option<Arc<Semaphore>>,
     closes: bool,
 }
 
 #[derive(Debug, Clone)]
 enum Body {
-    Whole(String),
+    Full(String),
     /// Chunks that the test sends, until it drops the sender.
     Stream(Arc<tokio::sync::Mutex<mpsc::Receiver<String>>>),
     /// Bytes in place of a status line, headers and a body.
@@ -103,7 +103,7 @@ impl From<(u16, String)> for FakeResponse {
 
 impl FakeResponse {
     fn new(status: u16, body: Body) -> Self {
-        Self { status, headers: Vec::new(), body, gate: None, closes: false }
+        Self { status, headers: Vec::new(), body, permits: None, closes: false }
     }
 
     /// Returns a reply with a JSON body.
@@ -118,7 +118,7 @@ impl FakeResponse {
 
     /// Returns a reply without a body or a media type.
     pub fn empty(status: u16) -> Self {
-        Self::new(status, Body::Whole(String::new()))
+        Self::new(status, Body::Full(String::new()))
     }
 
     /// Returns a complete event stream.
@@ -154,7 +154,7 @@ impl FakeResponse {
     /// Sets the body.
     #[must_use]
     pub fn body(mut self, body: impl Into<String>) -> Self {
-        self.body = Body::Whole(body.into());
+        self.body = Body::Full(body.into());
         self
     }
 
@@ -174,8 +174,8 @@ impl FakeResponse {
 
     /// Waits for a permit before sending.
     #[must_use]
-    pub fn after(mut self, gate: &Arc<Semaphore>) -> Self {
-        self.gate = Some(Arc::clone(gate));
+    pub fn after(mut self, permits: &Arc<Semaphore>) -> Self {
+        self.permits = Some(Arc::clone(permits));
         self
     }
 
@@ -190,11 +190,11 @@ impl FakeResponse {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        if let Some(gate) = &self.gate {
-            gate.acquire().await.expect("semaphore is open").forget();
+        if let Some(permits) = &self.permits {
+            permits.acquire().await.expect("semaphore is open").forget();
         }
         let text = match &self.body {
-            Body::Whole(body) => self.head(&format!("Content-Length: {}\r\n", body.len())) + body,
+            Body::Full(body) => self.head(&format!("Content-Length: {}\r\n", body.len())) + body,
             Body::Stream(_) => self.head("Transfer-Encoding: chunked\r\n"),
             Body::Raw(bytes) => bytes.clone(),
             Body::Hang => {
@@ -222,12 +222,12 @@ async fn send_chunks<S>(stream: &mut S, chunks: &mut mpsc::Receiver<String>) -> 
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut more = [0];
+    let mut buffer = [0];
     loop {
         let chunk = tokio::select! {
             chunk = chunks.recv() => chunk,
             // A client sends nothing on this connection before the end of the reply.
-            read = stream.read(&mut more) => {
+            read = stream.read(&mut buffer) => {
                 read?;
                 return Err(std::io::ErrorKind::ConnectionAborted.into());
             }
@@ -299,7 +299,7 @@ pub async fn unused_address() -> SocketAddr {
 /// Waits until a counter has this value or a larger one.
 pub async fn wait_for_count(counter: &watch::Sender<usize>, count: usize) {
     let mut counter = counter.subscribe();
-    let waiting = counter.wait_for(|now| *now >= count);
+    let waiting = counter.wait_for(|value| *value >= count);
     tokio::time::timeout(TIMEOUT, waiting)
         .await
         .expect("event happens before the timeout")
@@ -372,7 +372,7 @@ where
 async fn read(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Option<ReceivedRequest> {
     let mut bytes = Vec::new();
     let end = loop {
-        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
             break end + 4;
         }
         if stream.read_buf(&mut bytes).await.ok()? == 0 {

@@ -58,8 +58,8 @@ impl ProcessGuard {
 
     /// Starts the server again after it exited.
     pub(crate) fn restart(&mut self) {
-        for old in ["pid", "ended"] {
-            let _ = fs::remove_file(self.directory.join(old));
+        for file in ["pid", "ended"] {
+            let _ = fs::remove_file(self.directory.join(file));
         }
         let input = self.shell.stdin.as_mut().expect("stdin is piped");
         input.write_all(b"\n").expect("shell reads its input");
@@ -67,7 +67,7 @@ impl ProcessGuard {
 
     /// Waits until the server is ready. Returns its output if it exits before it is ready.
     pub(crate) fn wait(&self, is_ready: impl Fn() -> bool) -> Result<(), String> {
-        until(|| {
+        poll_until(|| {
             if is_ready() {
                 return Some(Ok(()));
             }
@@ -106,7 +106,7 @@ impl ProcessGuard {
     }
 
     fn id(&self) -> String {
-        let id = until(|| fs::read_to_string(self.directory.join("pid")).ok());
+        let id = poll_until(|| fs::read_to_string(self.directory.join("pid")).ok());
         id.trim().to_owned()
     }
 
@@ -134,7 +134,7 @@ pub fn suspend_process(id: &str) {
         // The state follows the name, which is in brackets: `1 (postgres) T …`.
         stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
     };
-    until(|| match fs::read_dir(format!("/proc/{id}/task")) {
+    poll_until(|| match fs::read_dir(format!("/proc/{id}/task")) {
         Ok(mut threads) => threads.all(|thread| thread.is_ok_and(is_stopped)).then_some(()),
         // The process has exited.
         Err(_) => Some(()),
@@ -142,7 +142,7 @@ pub fn suspend_process(id: &str) {
 }
 
 /// Calls `poll` until it returns `Some`.
-pub(crate) fn until<T>(mut poll: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn poll_until<T>(mut poll: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {
         if let Some(value) = poll() {

@@ -14,17 +14,17 @@ pub fn localhost(protocols: &[&str]) -> (TlsAcceptor, String) {
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(authority, key()).expect("certificate is signed");
     let key = key();
-    let server = params().signed_by(&key, &authority).expect("certificate is signed");
-    (acceptor(&server, &key, protocols), authority.pem())
+    let certificate = params().signed_by(&key, &authority).expect("certificate is signed");
+    (acceptor(&certificate, &key, protocols), authority.pem())
 }
 
 /// Returns a TLS acceptor for `localhost` with a self-signed certificate, and the certificate as PEM.
 pub fn self_signed(is_ca: IsCa) -> (TlsAcceptor, String) {
     let key = key();
-    let mut server = params();
-    server.is_ca = is_ca;
-    let server = server.self_signed(&key).expect("certificate is signed");
-    (acceptor(&server, &key, &[]), server.pem())
+    let mut params = params();
+    params.is_ca = is_ca;
+    let certificate = params.self_signed(&key).expect("certificate is signed");
+    (acceptor(&certificate, &key, &[]), certificate.pem())
 }
 
 fn key() -> KeyPair {
@@ -35,13 +35,13 @@ fn params() -> CertificateParams {
     CertificateParams::new(["localhost".to_owned()]).expect("valid host name")
 }
 
-fn acceptor(server: &Certificate, key: &KeyPair, protocols: &[&str]) -> TlsAcceptor {
-    let private = PrivateKeyDer::try_from(key.serialize_der()).expect("valid private key");
+fn acceptor(certificate: &Certificate, key: &KeyPair, protocols: &[&str]) -> TlsAcceptor {
+    let private_key = PrivateKeyDer::try_from(key.serialize_der()).expect("valid private key");
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .expect("provider supports the default versions")
         .with_no_client_auth()
-        .with_single_cert(vec![server.der().clone()], private)
+        .with_single_cert(vec![certificate.der().clone()], private_key)
         .expect("key matches the certificate");
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     TlsAcceptor::from(Arc::new(config))

@@ -8,8 +8,8 @@ pub fn random_between(min: Duration, max: Duration) -> Duration {
     min + max.saturating_sub(min).mul_f64(f64::from(random) / f64::from(u32::MAX))
 }
 
-/// Returns `pause`, changed at random by up to 25 %.
+/// Returns `delay`, changed at random by up to 25 %.
 #[cfg(any(feature = "bridge", feature = "forward"))]
-pub(crate) fn jittered(pause: Duration) -> Duration {
-    random_between(pause * 3 / 4, pause * 5 / 4)
+pub(crate) fn jittered(delay: Duration) -> Duration {
+    random_between(delay * 3 / 4, delay * 5 / 4)
 }

@@ -32,8 +32,8 @@ use tokio::sync::mpsc;
 
 use crate::http_client::send_error::{SendError, SendErrorKind};
 use error_reply::BridgeFailure;
-use receive::Dispatcher;
-use receive::in_flight::InFlight;
+use receive::MessageDispatcher;
+use receive::in_flight::PendingRequests;
 use send::client::ServerClient;
 use send::param_headers::ParamHeaders;
 use session::CurrentSession;
@@ -67,11 +67,11 @@ pub async fn run(
     output: impl AsyncWrite + Unpin,
     stop: impl Future<Output = ()>,
 ) -> Result<(), BridgeError> {
-    let (lines, unread) = mpsc::channel(MAX_QUEUED_LINES);
+    let (lines, queue) = mpsc::channel(MAX_QUEUED_LINES);
     let bridge = Arc::new(Bridge::new(options, lines)?);
-    let mut write = pin!(write(output, unread));
-    let talk = async {
-        let mut dispatcher = Dispatcher::new(Arc::clone(&bridge));
+    let mut write = pin!(write(output, queue));
+    let exchange = async {
+        let mut dispatcher = MessageDispatcher::new(Arc::clone(&bridge));
         let read = tokio::select! {
             read = dispatcher.read(input) => read,
             () = stop => {
@@ -83,7 +83,7 @@ pub async fn run(
         read
     };
     let read = tokio::select! {
-        read = talk => read,
+        read = exchange => read,
         // The client closed the output.
         written = &mut write => return Ok(written?),
     };
@@ -110,7 +110,7 @@ struct Bridge {
     http: ServerClient,
     limits: Limits,
     session: CurrentSession,
-    in_flight: InFlight,
+    in_flight: PendingRequests,
     param_headers: ParamHeaders,
     settings: SessionSettings,
     lines: mpsc::Sender<Vec<u8>>,
@@ -132,7 +132,7 @@ impl Bridge {
             http: ServerClient::new(options)?,
             limits: options.limits,
             session: CurrentSession::default(),
-            in_flight: InFlight::default(),
+            in_flight: PendingRequests::default(),
             param_headers: ParamHeaders::default(),
             settings: SessionSettings::default(),
             lines,
@@ -155,7 +155,7 @@ impl Bridge {
         if reachability.last.as_ref().is_none_or(|last| last.is_ok() != reached.is_ok()) {
             match &reached {
                 Ok(()) => tracing::info!("connected to {endpoint}"),
-                Err(why) => tracing::warn!("waiting for {endpoint}: {why}"),
+                Err(reason) => tracing::warn!("waiting for {endpoint}: {reason}"),
             }
         }
         reachability.last = Some(reached);
@@ -167,16 +167,16 @@ impl Bridge {
 
     /// Returns the time until which a request may be retried while the server is not running.
     fn retry_deadline(&self) -> Instant {
-        let end = Instant::now() + self.limits.request_wait;
-        self.reachability().deadline.unwrap_or(end)
+        let deadline = Instant::now() + self.limits.request_wait;
+        self.reachability().deadline.unwrap_or(deadline)
     }
 
     /// Returns the failure for requests that are aborted after the input has ended.
     fn aborted_failure(&self) -> BridgeFailure {
         let endpoint = self.http.endpoint();
         match &self.reachability().last {
-            Some(Err(why)) => {
-                let error = SendError::new(SendErrorKind::NotSent, why.clone());
+            Some(Err(reason)) => {
+                let error = SendError::new(SendErrorKind::NotSent, reason.clone());
                 BridgeFailure::of_sending(endpoint, &error)
             }
             _ => BridgeFailure::new(format!(
@@ -188,7 +188,9 @@ impl Bridge {
     }
 
     async fn end_session(&self) {
-        let Some(live) = self.session.live().filter(|live| live.id.is_some()) else { return };
-        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, self.http.delete(&live.headers())).await;
+        let Some(session) = self.session.current().filter(|session| session.id.is_some()) else {
+            return;
+        };
+        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, self.http.delete(&session.headers())).await;
     }
 }

@@ -72,7 +72,7 @@ pub struct Entry {
     pub(crate) ordinal: u32,
     pub(crate) parts: ToolParts,
     /// Schema against which arguments are checked, if it differs from the schema that clients see.
-    pub(crate) own_check: Option<Bytes>,
+    pub(crate) check_schema: Option<Bytes>,
     pub(crate) input: CachedSchema<CompiledInput>,
     pub(crate) output_check: CachedSchema<CompiledOutput>,
     pub(crate) headers: Box<[HeaderParam]>,
@@ -122,7 +122,7 @@ impl Entry {
 
     /// Returns the length of the check schema.
     pub(crate) fn check_schema_len(&self) -> usize {
-        self.own_check.as_ref().map_or_else(|| self.parts.input_range().len(), Bytes::len)
+        self.check_schema.as_ref().map_or_else(|| self.parts.input_range().len(), Bytes::len)
     }
 
     /// Returns the length of the output schema, or 0 if clients see none.
@@ -187,18 +187,18 @@ impl Catalog {
 
     /// Finds a tool by method id.
     pub fn by_id(&self, id: &str) -> Option<&Arc<Entry>> {
-        let at = self.entries.binary_search_by(|entry| entry.id.as_str().cmp(id)).ok()?;
-        self.entries.get(at)
+        let index = self.entries.binary_search_by(|entry| entry.id.as_str().cmp(id)).ok()?;
+        self.entries.get(index)
     }
 
     /// Finds a tool by tool name.
     pub fn by_name(&self, name: &str) -> Option<&Arc<Entry>> {
         let entry = |ordinal: &u32| self.entries.get(*ordinal as usize);
-        let at = self
+        let index = self
             .by_name
             .binary_search_by(|ordinal| entry(ordinal).map_or("", |e| e.name.as_str()).cmp(name))
             .ok()?;
-        self.by_name.get(at).and_then(entry)
+        self.by_name.get(index).and_then(entry)
     }
 
     /// Returns the tool as JSON in the REST format.
@@ -222,8 +222,8 @@ impl Catalog {
     }
 
     pub(crate) fn check_schema(&self, entry: &Entry) -> Bytes {
-        match &entry.own_check {
-            Some(own) => own.clone(),
+        match &entry.check_schema {
+            Some(schema) => schema.clone(),
             None => self.part(entry, entry.parts.input_range()),
         }
     }

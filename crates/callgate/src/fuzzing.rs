@@ -14,7 +14,7 @@ use crate::wire::revision::Revision;
 
 /// Classifies a message. The first line of the input is the kind of message. Headers, an empty line and the body
 /// follow.
-pub fn classified(input: &str) {
+pub fn classify_message(input: &str) {
     let (head, body) = input.split_once("\n\n").unwrap_or(("", input));
     let (kind, headers) = head.split_once('\n').unwrap_or((head, ""));
     let kind = match kind {
@@ -30,10 +30,10 @@ pub fn classified(input: &str) {
             match classify(kind, headers, body, newest) {
                 Ok(Route::Modern(_)) => assert!(newest.is_modern(), "not offered"),
                 Ok(Route::Batch { messages, .. }) => {
-                    messages.into_iter().filter_map(Result::err).for_each(|it| refused(&it));
+                    messages.into_iter().filter_map(Result::err).for_each(|it| check_refusal(&it));
                 }
                 Ok(_) => {}
-                Err(error) => refused(&error),
+                Err(error) => check_refusal(&error),
             }
         }
     }
@@ -41,7 +41,7 @@ pub fn classified(input: &str) {
 
 /// Checks the reply to a refused message: the status is from 200 to 499, and the body is JSON on one line with the
 /// member `error`.
-fn refused(error: &McpError) {
+fn check_refusal(error: &McpError) {
     assert!((200..500).contains(&error.status), "{error:?}");
     let message = error.message().into_slices().concat();
     assert!(!message.contains(&b'\n'), "{error:?}");
@@ -57,7 +57,7 @@ pub fn envelope(body: &str) {
             let plain = plain.unwrap_or_default();
             assert_eq!(plain.get("jsonrpc").and_then(|it| it.as_str()), Some("2.0"), "{body}");
         }
-        Err(error) => refused(&error),
+        Err(error) => check_refusal(&error),
     }
 }
 
@@ -136,20 +136,20 @@ pub fn session_ids(text: &str) {
 pub fn sse(input: &[u8]) {
     use crate::bridge::reply::sse::SseDecoder;
     const LIMIT: usize = 200;
-    let Some((cut, bytes)) = input.split_first() else { return };
-    let mut whole = SseDecoder::new(LIMIT);
-    let at_once = whole.push(bytes);
-    let mut pieces = SseDecoder::new(LIMIT);
+    let Some((chunk_size, bytes)) = input.split_first() else { return };
+    let mut unsplit = SseDecoder::new(LIMIT);
+    let expected = unsplit.push(bytes);
+    let mut chunked = SseDecoder::new(LIMIT);
     let mut events = Vec::new();
-    for piece in bytes.chunks(usize::from(*cut).max(1)) {
-        match pieces.push(piece) {
+    for chunk in bytes.chunks(usize::from(*chunk_size).max(1)) {
+        match chunked.push(chunk) {
             Ok(more) => events.extend(more),
-            Err(error) => return assert_eq!(at_once, Err(error)),
+            Err(error) => return assert_eq!(expected, Err(error)),
         }
     }
-    assert_eq!(at_once, Ok(events));
-    assert_eq!(whole.last_event_id(), pieces.last_event_id());
-    assert_eq!(whole.retry(), pieces.retry());
+    assert_eq!(expected, Ok(events));
+    assert_eq!(unsplit.last_event_id(), chunked.last_event_id());
+    assert_eq!(unsplit.retry(), chunked.retry());
 }
 
 /// Parses the body and the query of REST requests.
@@ -196,24 +196,25 @@ pub fn http_headers(text: &str) {
         let options =
             HttpOptions { trusted_proxies, forwarded_header: header, ..HttpOptions::default() };
         let is_standard = header == ForwardedHeader::Forwarded;
-        let own = if is_standard { format!("for={CLIENT}") } else { CLIENT.to_owned() };
+        let client_element = if is_standard { format!("for={CLIENT}") } else { CLIENT.to_owned() };
         parts.headers.clear();
         parts.headers.insert(name, value.clone());
         assert_eq!(client_address(&parts, client, &options), client, "{text}");
         // The proxy adds a header, or adds an element to the header that the client sent.
-        parts
-            .headers
-            .extend(HeaderValue::from_str(&own).map(|own| (HeaderName::from_static(name), own)));
+        parts.headers.extend(
+            HeaderValue::from_str(&client_element)
+                .map(|client_element| (HeaderName::from_static(name), client_element)),
+        );
         assert_eq!(client_address(&parts, proxy, &options), client, "{text}");
-        let mut added = vec![format!("{text}, {own}")];
+        let mut added = vec![format!("{text}, {client_element}")];
         if is_standard && !text.contains(['"', '\\']) {
-            added.push(format!("{own};host=\"{text}\""));
+            added.push(format!("{client_element};host=\"{text}\""));
         }
         for value in added {
             let Ok(value) = HeaderValue::from_str(&value) else { continue };
             parts.headers.insert(name, value);
-            let found = client_address(&parts, proxy, &options);
-            assert!(found == client || found == proxy, "{text}");
+            let resolved = client_address(&parts, proxy, &options);
+            assert!(resolved == client || resolved == proxy, "{text}");
         }
     }
 }
@@ -285,7 +286,7 @@ mod tests {
     fn the_corpora_have_no_findings() {
         let targets: [(&str, Target); 6] = [
             ("arguments", arguments),
-            ("classify", classified),
+            ("classify", classify_message),
             ("cursors", cursors),
             ("envelope", envelope),
             ("session_ids", session_ids),
@@ -328,8 +329,8 @@ mod tests {
     #[test]
     fn the_corpus_of_events_has_no_findings() {
         for bytes in corpus("sse") {
-            for cut in 0..8 {
-                sse(&[&[cut], bytes.as_slice()].concat());
+            for chunk_size in 0..8 {
+                sse(&[&[chunk_size], bytes.as_slice()].concat());
             }
         }
     }

@@ -131,9 +131,9 @@ impl Gateway {
 
     /// Logs a warning for each upstream whose largest results would never fit into the budget.
     fn warn_of_large_results(&self, upstreams: &UpstreamMap) {
-        let most = self.budget.max_of_one();
+        let max_bytes = self.budget.max_per_principal();
         for (name, upstream) in upstreams {
-            if let Some(size) = upstream.max_result_bytes().filter(|size| *size > most) {
+            if let Some(size) = upstream.max_result_bytes().filter(|size| *size > max_bytes) {
                 tracing::warn!(
                     upstream = &**name,
                     max_result_bytes = size,
@@ -157,24 +157,24 @@ impl Gateway {
         &self,
         upstreams: impl IntoIterator<Item = (Arc<str>, Arc<dyn Upstream>)>,
     ) {
-        let mut all: UpstreamMap = upstreams.into_iter().collect();
-        self.warn_of_large_results(&all);
-        all.extend(self.static_upstreams.clone());
-        let visibility = Visibility::new(&all, &self.snapshot.load().visibility, &self.changes);
-        let wants_tokens = all.values().any(|upstream| upstream.wants_token());
-        let (upstreams, visibility) = (Arc::new(all), Arc::new(visibility));
-        self.change(|snapshot| {
+        let mut merged: UpstreamMap = upstreams.into_iter().collect();
+        self.warn_of_large_results(&merged);
+        merged.extend(self.static_upstreams.clone());
+        let visibility = Visibility::new(&merged, &self.snapshot.load().visibility, &self.changes);
+        let wants_tokens = merged.values().any(|upstream| upstream.wants_token());
+        let (upstreams, visibility) = (Arc::new(merged), Arc::new(visibility));
+        self.update_snapshot(|snapshot| {
             snapshot.upstreams = Arc::clone(&upstreams);
             snapshot.visibility = Arc::clone(&visibility);
             snapshot.wants_tokens = wants_tokens;
         });
     }
 
-    fn change(&self, change: impl Fn(&mut Snapshot)) {
+    fn update_snapshot(&self, update: impl Fn(&mut Snapshot)) {
         self.snapshot.rcu(|snapshot| {
-            let mut changed = Snapshot::clone(snapshot);
-            change(&mut changed);
-            changed
+            let mut updated = Snapshot::clone(snapshot);
+            update(&mut updated);
+            updated
         });
     }
 
@@ -228,7 +228,7 @@ impl Gateway {
 
     /// Replaces the catalog. Requests in progress keep the previous one.
     pub fn set_catalog(&self, catalog: Arc<Catalog>) {
-        self.change(move |snapshot| snapshot.catalog = Arc::clone(&catalog));
+        self.update_snapshot(move |snapshot| snapshot.catalog = Arc::clone(&catalog));
         self.access_changed();
     }
 
@@ -250,7 +250,7 @@ impl Gateway {
     /// Replaces the settings.
     pub fn set_settings(&self, settings: Arc<Settings>) {
         let limits = settings.limits.or(&self.rate_limits);
-        self.change(move |snapshot| {
+        self.update_snapshot(move |snapshot| {
             snapshot.limits = limits.clone();
             snapshot.settings = Arc::clone(&settings);
         });

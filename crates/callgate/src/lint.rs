@@ -43,7 +43,7 @@ use crate::catalog::{Catalog, Entry};
 use crate::gateway::Settings;
 use crate::model::ParamStyle;
 use crate::model::tool::ToolFormat;
-use client_check::{LintedTool, named};
+use client_check::{LintedTool, name_list};
 use examples::refused_examples;
 
 pub use client_check::Check;
@@ -54,7 +54,7 @@ pub use client_profile::{ClientProfile, Rule};
 const BYTES_PER_TOKEN: usize = 4;
 
 /// Number of tools in the report's list of largest tools.
-const HEAVIEST: usize = 5;
+const MAX_LARGEST: usize = 5;
 
 /// Severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -151,33 +151,33 @@ impl Report {
 }
 
 /// Checks the tools of a catalog.
-pub fn lint(catalog: &Catalog, scope: &LintOptions<'_>) -> Report {
+pub fn lint(catalog: &Catalog, options: &LintOptions<'_>) -> Report {
     let mut report = Report::default();
-    report.problems.extend(catalog.quarantined().iter().map(|one| {
-        let message = format!("not served: {}", one.reason);
-        general::problem(&one.id, Level::Error, "quarantined", message)
+    report.problems.extend(catalog.quarantined().iter().map(|definition| {
+        let message = format!("not served: {}", definition.reason);
+        general::problem(&definition.id, Level::Error, "quarantined", message)
     }));
     let mut sizes = Vec::new();
-    let listing = scope.grants.map(|grants| catalog.listing(grants));
-    let is_seen = |entry: &&Entry| {
+    let listing = options.grants.map(|grants| catalog.listing(grants));
+    let is_visible = |entry: &&Entry| {
         listing
             .as_ref()
             .is_none_or(|listing| listing.ordinals.binary_search(&entry.ordinal).is_ok())
     };
-    for entry in catalog.entries().filter(is_seen) {
+    for entry in catalog.entries().filter(is_visible) {
         let bytes = catalog.arena(ToolFormat::AnyOutput).tool(entry.ordinal);
         sizes.push((entry.id().to_string(), bytes.len()));
         let id = entry.id().as_str();
         report.problems.extend(general::findings(id, entry.findings()));
-        report.problems.extend(check_tool(id, &bytes, scope));
+        report.problems.extend(check_tool(id, &bytes, options));
         report.problems.extend(check_examples(id, &bytes, &catalog.check_schema(entry)));
-        report.problems.extend(general::unsendable(catalog, entry, scope));
+        report.problems.extend(general::unsendable(catalog, entry, options));
     }
     let bytes = sizes.iter().map(|(_, size)| size).sum();
     let totals = Totals { tools: sizes.len(), bytes, tokens: tokens(bytes) };
     report.largest = largest(sizes);
-    report.problems.extend(general::pages(&totals, scope.page_size));
-    report.problems.extend(check_profiles(None, scope, |check| check.check_list(&totals)));
+    report.problems.extend(general::pages(&totals, options.page_size));
+    report.problems.extend(check_profiles(None, options, |check| check.check_list(&totals)));
     Report { totals, ..report }
 }
 
@@ -186,19 +186,19 @@ fn tokens(bytes: usize) -> usize {
 }
 
 fn largest(mut sizes: Vec<(String, usize)>) -> Vec<(String, usize)> {
-    sizes.sort_by(|(a, of_a), (b, of_b)| of_b.cmp(of_a).then_with(|| a.cmp(b)));
-    sizes.truncate(HEAVIEST);
+    sizes.sort_by(|(a, size_a), (b, size_b)| size_b.cmp(size_a).then_with(|| a.cmp(b)));
+    sizes.truncate(MAX_LARGEST);
     sizes.into_iter().map(|(id, size)| (id, tokens(size))).collect()
 }
 
-fn check_tool(id: &str, bytes: &[u8], scope: &LintOptions<'_>) -> Vec<Problem> {
+fn check_tool(id: &str, bytes: &[u8], options: &LintOptions<'_>) -> Vec<Problem> {
     let tool: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let invisible = general::invisible(id, &tool);
     let text = |name: &str| tool.get(name).and_then(Value::as_str).unwrap_or_default();
     let schema = tool.get("inputSchema").unwrap_or(&Value::Null);
     let (name, description) = (text("name"), text("description"));
-    let tool = LintedTool { name, description, schema, server: scope.server_name };
-    let mut problems = check_profiles(Some(id), scope, |check| check.check_tool(&tool));
+    let tool = LintedTool { name, description, schema, server: options.server_name };
+    let mut problems = check_profiles(Some(id), options, |check| check.check_tool(&tool));
     problems.extend(invisible);
     problems.extend(general::check_tool(id, &tool, bytes.len()));
     problems
@@ -213,7 +213,7 @@ fn check_examples(id: &str, tool: &[u8], check: &[u8]) -> Option<Problem> {
         let message = format!(
             "an example of {} does not match the schema; correct the schema, or turn off the check of arguments with \
              `callgate method set ID --unchecked`",
-            named(&refused)
+            name_list(&refused)
         );
         general::problem(id, Level::Warning, "refused-example", message)
     })
@@ -222,17 +222,18 @@ fn check_examples(id: &str, tool: &[u8], check: &[u8]) -> Option<Problem> {
 /// Applies the rules of all profiles. Merges problems that several profiles have in common.
 fn check_profiles(
     method: Option<&str>,
-    scope: &LintOptions<'_>,
+    options: &LintOptions<'_>,
     apply: impl Fn(Check) -> Option<String>,
 ) -> Vec<Problem> {
     let mut problems: Vec<Problem> = Vec::new();
-    for profile in &scope.profiles {
+    for profile in &options.profiles {
         for rule in profile.rules {
             let Some(message) = apply(rule.check) else { continue };
-            let is_same =
-                |known: &&mut Problem| (known.level, &known.message) == (rule.level, &message);
+            let is_same = |existing: &&mut Problem| {
+                (existing.level, &existing.message) == (rule.level, &message)
+            };
             match problems.iter_mut().find(is_same) {
-                Some(known) => known.clients.push(profile.name),
+                Some(existing) => existing.clients.push(profile.name),
                 None => problems.push(Problem {
                     method: method.map(ToOwned::to_owned),
                     level: rule.level,

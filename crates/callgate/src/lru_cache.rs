@@ -10,12 +10,12 @@ use hashlink::LinkedHashMap;
 /// A cache with a limit for the total weight of its entries. If the limit is exceeded, the least recently used entries
 /// are removed. Values are cloned when they are read, so they should be references such as `Arc`.
 pub(crate) struct LruCache<K, V> {
-    entries: Mutex<Entries<K, V>>,
+    entries: Mutex<LruEntries<K, V>>,
     max_weight: usize,
     weigh: fn(&K, &V) -> usize,
 }
 
-struct Entries<K, V> {
+struct LruEntries<K, V> {
     /// Values with their weights, the least recently used first.
     by_key: LinkedHashMap<K, (V, usize), foldhash::fast::RandomState>,
     weight: usize,
@@ -29,7 +29,7 @@ impl<K: Hash + Eq, V: Clone> LruCache<K, V> {
 
     /// Creates a cache for entries with a total weight of at most `max_weight`.
     pub(crate) fn with_weight(max_weight: usize, weigh: fn(&K, &V) -> usize) -> Self {
-        let entries = Mutex::new(Entries { by_key: LinkedHashMap::default(), weight: 0 });
+        let entries = Mutex::new(LruEntries { by_key: LinkedHashMap::default(), weight: 0 });
         Self { entries, max_weight, weigh }
     }
 
@@ -88,7 +88,7 @@ impl<K: Hash + Eq, V: Clone> LruCache<K, V> {
         self.lock().by_key.len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Entries<K, V>> {
+    fn lock(&self) -> MutexGuard<'_, LruEntries<K, V>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_made_once_and_replaced_in_one_step() {
+    fn a_value_is_computed_once_and_updated_atomically() {
         let cache = LruCache::new(10);
         assert_eq!(cache.get_or_insert_with("a", || 1), 1);
         assert_eq!(cache.get_or_insert_with("a", || unreachable!()), 1);
@@ -136,7 +136,9 @@ mod tests {
     proptest! {
         /// The limit always holds, and a cache whose limit is not reached behaves like a map.
         #[test]
-        fn the_limit_holds(inserted in prop::collection::vec((0_u8..10, 0_usize..120), 0..100)) {
+        fn the_total_weight_never_exceeds_the_limit(
+            inserted in prop::collection::vec((0_u8..10, 0_usize..120), 0..100),
+        ) {
             let cache = LruCache::with_weight(100, |_: &u8, weight: &usize| *weight);
             let unlimited = LruCache::with_weight(usize::MAX, |_: &u8, weight: &usize| *weight);
             let mut map = HashMap::new();
@@ -144,9 +146,9 @@ mod tests {
                 cache.insert(key, weight);
                 unlimited.insert(key, weight);
                 map.insert(key, weight);
-                let kept: usize = (0..10).filter_map(|key| cache.get(&key)).sum();
-                prop_assert!(kept <= 100);
-                prop_assert_eq!(cache.lock().weight, kept);
+                let total: usize = (0..10).filter_map(|key| cache.get(&key)).sum();
+                prop_assert!(total <= 100);
+                prop_assert_eq!(cache.lock().weight, total);
                 prop_assert_eq!(cache.get(&key), (weight <= 100).then_some(weight));
             }
             for key in 0..10 {

@@ -32,7 +32,7 @@ use sessions::unread_pages::UnreadPages;
 use streams::event::{Change, MAX_WAITING};
 
 pub(crate) use calls::context::{CallContext, RequestContext};
-pub(crate) use calls::in_flight::{Cancellation, Key, Scope};
+pub(crate) use calls::in_flight::{Cancellation, InFlightKey, Scope};
 pub(crate) use calls::negotiated::Negotiated;
 pub(crate) use calls::questions::CallTarget;
 pub(crate) use features::tools::MAX_PAGE_BYTES;
@@ -295,14 +295,16 @@ impl Mcp {
     }
 
     /// Reserves memory in the budget for a message, until the message is sent.
-    fn reserved(
+    fn reserve(
         &self,
         caller: &Caller,
         message: EncodedMessage,
     ) -> Result<EncodedMessage, McpError> {
         match self.gateway.reserve(caller, message.len()) {
-            Ok(reservation) => Ok(message.holding(reservation)),
-            Err(over) => Err(McpError::new(200, INTERNAL_ERROR, CallError::from(over).to_string())),
+            Ok(reservation) => Ok(message.with_reservation(reservation)),
+            Err(exceeded) => {
+                Err(McpError::new(200, INTERNAL_ERROR, CallError::from(exceeded).to_string()))
+            }
         }
     }
 

@@ -28,8 +28,8 @@ pub use builder::{BuildError, Builder};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let server = Callgate::builder().methods(methods![greet]).build()?;
-/// let nobody = server.as_caller(Caller::anonymous());
-/// assert_eq!(nobody.call("greet", json!({"name": "Ada"})).await?, "Hello, Ada!");
+/// let anonymous = server.as_caller(Caller::anonymous());
+/// assert_eq!(anonymous.call("greet", json!({"name": "Ada"})).await?, "Hello, Ada!");
 /// # Ok(())
 /// # }
 /// ```

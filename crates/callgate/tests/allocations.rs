@@ -15,7 +15,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// The allocator counts for all threads, so the tests run one after the other.
-static TURN: Mutex<()> = Mutex::new(());
+static SERIAL: Mutex<()> = Mutex::new(());
 
 /// Maximum number of allocations.
 const BUDGET: usize = 30;
@@ -42,8 +42,8 @@ async fn get_user(
 }
 
 #[test]
-fn a_caller_of_whom_no_service_has_a_say_is_prepared_without_an_allocation() {
-    let _turn = TURN.lock();
+fn preparing_a_caller_without_upstream_visibility_does_not_allocate() {
+    let _serial = SERIAL.lock();
     let gateway = Callgate::builder().methods(methods![get_user]).build().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let prepared = runtime.block_on(async {
@@ -58,17 +58,17 @@ fn a_caller_of_whom_no_service_has_a_say_is_prepared_without_an_allocation() {
 }
 
 /// Allocations of the function alone: the name, and the e-mail if it is requested.
-const OWN: [usize; 2] = [1, 2];
+const FUNCTION_ALLOCATIONS: [usize; 2] = [1, 2];
 
 #[test]
-fn a_call_through_the_attribute_stays_within_its_budget() {
-    let _turn = TURN.lock();
+fn a_call_through_the_attribute_stays_within_its_allocation_budget() {
+    let _serial = SERIAL.lock();
     let gateway = Callgate::builder().methods(methods![get_user]).build().unwrap();
     let user = User { id: 1, name: "ada".to_owned(), role: None };
     let ada = Caller::user(user, Grants::from_iter([("user_management", Mask::Read)]));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let texts = [r#"{"id_user":7}"#, r#"{"id_user":7,"include_details":true}"#];
-    for (text, own) in texts.into_iter().zip(OWN) {
+    for (text, baseline) in texts.into_iter().zip(FUNCTION_ALLOCATIONS) {
         let arguments: Box<RawValue> = serde_json::from_str(text).unwrap();
         let request = CallRequest { id: "user.get", arguments: Some(&arguments), read_only: false };
         let call = || runtime.block_on(gateway.gateway().call(&ada, request)).unwrap();
@@ -77,8 +77,11 @@ fn a_call_through_the_attribute_stays_within_its_budget() {
         let region = Region::new(ALLOCATOR);
         drop(call());
         let stats = region.change();
-        let more = stats.allocations + stats.reallocations - own;
-        eprintln!("{text}: {more} allocations over the function's own {own}");
-        assert!(more <= BUDGET, "{text}: {more} allocations over the function's own {own}");
+        let additional = stats.allocations + stats.reallocations - baseline;
+        eprintln!("{text}: {additional} allocations over the function's own {baseline}");
+        assert!(
+            additional <= BUDGET,
+            "{text}: {additional} allocations over the function's own {baseline}"
+        );
     }
 }

@@ -134,7 +134,7 @@ async fn reconnection(ctx: &Context) -> Content {
 }
 
 /// Defines a method with a schema that no Rust type has.
-pub(crate) fn by_hand() -> anyhow::Result<Local> {
+pub(crate) fn with_explicit_schema() -> anyhow::Result<Local> {
     let method = Method::new("answers.schema".parse()?)
         .tool_name("json_schema_2020_12_tool")
         .description("Has a schema with many keywords of JSON Schema.")

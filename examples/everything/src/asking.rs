@@ -14,13 +14,13 @@ pub(crate) fn methods() -> impl IntoIterator<Item = MethodFunction> {
         name,
         name_again,
         capital,
-        lacks,
+        requires_sampling,
         model,
         roots,
         confirm,
         confirm_again,
-        several,
-        steps,
+        three_questions,
+        two_rounds,
         by_capability,
     ]
 }
@@ -62,15 +62,15 @@ async fn capital(ctx: &Context) -> Result<Content, Error> {
 
 /// Asks the client's model for a capital. Fails if the client does not support sampling.
 #[method(id = "asking.lacks", tool_name = "test_missing_capability", read_only)]
-async fn lacks(ctx: &Context) -> Result<Content, Error> {
+async fn requires_sampling(ctx: &Context) -> Result<Content, Error> {
     capital(ctx).await
 }
 
 /// Passes a prompt to the client's model.
 #[method(id = "asking.model", tool_name = "test_sampling", read_only)]
 async fn model(ctx: &Context, prompt: String) -> Result<Content, Error> {
-    let said = ctx.ask("prompt", Sample::new(prompt, 100)).await?;
-    Ok(format!("LLM response: {}", said.text()).into())
+    let sampled = ctx.ask("prompt", Sample::new(prompt, 100)).await?;
+    Ok(format!("LLM response: {}", sampled.text()).into())
 }
 
 /// Requests the client's roots.
@@ -108,7 +108,7 @@ async fn confirm_again(ctx: &Context) -> Result<Content, Error> {
     tool_name = "test_input_required_result_multiple_inputs",
     read_only
 )]
-async fn several(ctx: &Context) -> Result<Content, Error> {
+async fn three_questions(ctx: &Context) -> Result<Content, Error> {
     // Questions that are awaited together are sent together.
     let (name, greeting, roots) = tokio::try_join!(
         ctx.ask("user_name", field("What is your name?", "name", "string")),
@@ -125,7 +125,7 @@ async fn several(ctx: &Context) -> Result<Content, Error> {
     tool_name = "test_input_required_result_multi_round",
     read_only
 )]
-async fn steps(ctx: &Context) -> Result<Content, Error> {
+async fn two_rounds(ctx: &Context) -> Result<Content, Error> {
     let name = ctx.ask("step1", field("Step 1: What is your name?", "name", "string")).await?;
     let question = field("Step 2: What is your favorite color?", "color", "string");
     let color = ctx.ask("step2", question).await?;

@@ -13,7 +13,7 @@ use crate::resources::WATCHED;
 pub(crate) struct Changes {
     mcp: OnceLock<Weak<Mcp>>,
     /// The inactive catalog. One of the two catalogs contains the tool `more`, the other does not.
-    other: Mutex<Arc<Catalog>>,
+    inactive: Mutex<Arc<Catalog>>,
 }
 
 #[plugin::methods]
@@ -36,16 +36,16 @@ impl Changes {
     #[method(id = "changes.tools", tool_name = "test_trigger_tool_change", destructive)]
     fn tools(&self) -> Result<Content, Error> {
         let mcp = self.mcp()?;
-        let mut other = self.other();
-        let in_force = mcp.gateway().catalog();
-        mcp.gateway().set_catalog(std::mem::replace(&mut other, in_force));
+        let mut inactive = self.inactive();
+        let active = mcp.gateway().catalog();
+        mcp.gateway().set_catalog(std::mem::replace(&mut inactive, active));
         Ok("Done.".into())
     }
 
     /// Sets the server that the tools change. The server begins with the catalog of `without`, which lacks the tool
     /// `more`.
-    pub(crate) fn begin(&self, server: &Callgate, without: &Callgate) {
-        *self.other() = server.gateway().catalog();
+    pub(crate) fn start(&self, server: &Callgate, without: &Callgate) {
+        *self.inactive() = server.gateway().catalog();
         server.gateway().set_catalog(without.gateway().catalog());
         let _ = self.mcp.set(Arc::downgrade(server.mcp()));
     }
@@ -55,8 +55,8 @@ impl Changes {
         mcp.ok_or_else(|| Error::tool("the server has not started"))
     }
 
-    fn other(&self) -> MutexGuard<'_, Arc<Catalog>> {
-        self.other.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inactive(&self) -> MutexGuard<'_, Arc<Catalog>> {
+        self.inactive.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -15,7 +15,7 @@ const MAX_EVENTS: usize = 1000;
 
 #[derive(Debug, Default)]
 pub(crate) struct MemoryEventStore {
-    kept: Mutex<Streams>,
+    streams: Mutex<Streams>,
     added: Notify,
 }
 
@@ -23,19 +23,19 @@ pub(crate) struct MemoryEventStore {
 struct Streams {
     by_name: HashMap<String, Vec<StoredEvent>>,
     /// Finished streams, oldest first.
-    over: VecDeque<String>,
+    finished: VecDeque<String>,
 }
 
 impl Streams {
-    fn keep(&mut self, stream: &str, event: StoredEvent) -> Result<(), Error> {
+    fn append(&mut self, stream: &str, event: StoredEvent) -> Result<(), Error> {
         if !self.by_name.contains_key(stream) && self.by_name.len() >= MAX_STREAMS {
-            let Some(oldest) = self.over.pop_front() else {
+            let Some(oldest) = self.finished.pop_front() else {
                 return Err(Error::tool("too many streams are open"));
             };
             self.by_name.remove(&oldest);
         }
         if event == StoredEvent::End {
-            self.over.push_back(stream.to_owned());
+            self.finished.push_back(stream.to_owned());
         }
         let events = self.by_name.entry(stream.to_owned()).or_default();
         if events.len() >= MAX_EVENTS && event != StoredEvent::End {
@@ -46,7 +46,7 @@ impl Streams {
     }
 
     /// Returns the events after the first `count`, or `None` if there are no such events yet.
-    fn behind(&self, stream: &str, count: u64) -> Option<Vec<StoredEvent>> {
+    fn events_after(&self, stream: &str, count: u64) -> Option<Vec<StoredEvent>> {
         let Some(events) = self.by_name.get(stream) else {
             // The stream has not begun yet.
             return (count > 0).then(Vec::new);
@@ -61,7 +61,7 @@ impl Streams {
 
 impl MemoryEventStore {
     fn lock(&self) -> MutexGuard<'_, Streams> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -71,9 +71,9 @@ impl EventStore for MemoryEventStore {
         stream: &'a str,
         event: StoredEvent,
     ) -> BoxFuture<'a, Result<(), Error>> {
-        let kept = self.lock().keep(stream, event);
+        let appended = self.lock().append(stream, event);
         self.added.notify_waiters();
-        Box::pin(async { kept })
+        Box::pin(async { appended })
     }
 
     fn events_after<'a>(
@@ -84,8 +84,8 @@ impl EventStore for MemoryEventStore {
         Box::pin(async move {
             loop {
                 let added = self.added.notified();
-                let behind = self.lock().behind(stream, count);
-                match behind {
+                let events = self.lock().events_after(stream, count);
+                match events {
                     Some(events) => return Ok(events),
                     None => added.await,
                 }

@@ -20,8 +20,8 @@ async fn person(ctx: &Context, message: String) -> Result<Content, Error> {
         },
         "required": ["username", "email"],
     });
-    let said = ctx.ask("person", Elicit::form(message, schema)).await?;
-    Ok(told("User response", &said))
+    let elicited = ctx.ask("person", Elicit::form(message, schema)).await?;
+    Ok(summary("User response", &elicited))
 }
 
 /// Shows a form with default values.
@@ -40,16 +40,16 @@ async fn defaults(ctx: &Context) -> Result<Content, Error> {
         },
         "required": [],
     });
-    let said = ctx.ask("defaults", Elicit::form("Is this right?", schema)).await?;
-    Ok(told("Elicitation completed", &said))
+    let elicited = ctx.ask("defaults", Elicit::form("Is this right?", schema)).await?;
+    Ok(summary("Elicitation completed", &elicited))
 }
 
 /// Shows a form with choices.
 #[method(id = "forms.enums", tool_name = "test_elicitation_sep1330_enums", read_only)]
 async fn enums(ctx: &Context) -> Result<Content, Error> {
-    let titled = |word: &str| {
+    let titled = |noun: &str| {
         let titles = ["First", "Second", "Third"].into_iter().zip(1..);
-        let choice = |(title, number)| json!({"const": format!("value{number}"), "title": format!("{title} {word}")});
+        let choice = |(title, number)| json!({"const": format!("value{number}"), "title": format!("{title} {noun}")});
         titles.map(choice).collect::<Value>()
     };
     let options = json!(["option1", "option2", "option3"]);
@@ -68,11 +68,15 @@ async fn enums(ctx: &Context) -> Result<Content, Error> {
         },
         "required": [],
     });
-    let said = ctx.ask("enums", Elicit::form("Choose.", schema)).await?;
-    Ok(told("Elicitation completed", &said))
+    let elicited = ctx.ask("enums", Elicit::form("Choose.", schema)).await?;
+    Ok(summary("Elicitation completed", &elicited))
 }
 
-fn told(start: &str, said: &Elicited) -> Content {
-    format!("{start}: action={:?}, content={}", said.action, Value::Object(said.content.clone()))
-        .into()
+fn summary(start: &str, elicited: &Elicited) -> Content {
+    format!(
+        "{start}: action={:?}, content={}",
+        elicited.action,
+        Value::Object(elicited.content.clone())
+    )
+    .into()
 }

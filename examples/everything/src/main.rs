@@ -54,7 +54,7 @@ async fn main() -> anyhow::Result<()> {
         .tasks(tasks::MemoryTasks::default())
         .event_store(event_store::MemoryEventStore::default())
         .build()?;
-    changes.begin(&server, &tools(&changes)?.build()?);
+    changes.start(&server, &tools(&changes)?.build()?);
 
     if stdio {
         return Ok(server.serve_stdio(Caller::anonymous()).await?);
@@ -70,7 +70,7 @@ async fn main() -> anyhow::Result<()> {
 fn tools(changes: &Arc<Changes>) -> anyhow::Result<Builder> {
     Ok(Callgate::builder()
         .methods(answers::methods())
-        .local(answers::by_hand()?)
+        .local(answers::with_explicit_schema()?)
         .methods(asking::methods())
         .methods(forms::methods())
         .methods(tasks::methods())

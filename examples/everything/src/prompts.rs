@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::answers::PIXEL;
 
 pub(crate) fn prompts() -> impl IntoIterator<Item = PromptFunction> {
-    prompts![simple, with_arguments, with_resource, with_image, asks]
+    prompts![simple, with_arguments, with_resource, with_image, with_elicitation]
 }
 
 /// A text.
@@ -54,14 +54,14 @@ fn with_image() -> GetPromptResult {
 
 /// A text about a topic that the user enters.
 #[prompt(name = "test_input_required_result_prompt")]
-async fn asks(ctx: &Context) -> Result<String, Error> {
+async fn with_elicitation(ctx: &Context) -> Result<String, Error> {
     let schema = json!({
         "type": "object", "properties": {"context": {"type": "string"}}, "required": ["context"],
     });
     let question = Elicit::form("What context should the prompt use?", schema);
-    let said = ctx.ask("user_context", question).await?;
-    let about = said.content.get("context").and_then(Value::as_str).unwrap_or("nothing");
-    Ok(format!("Let us talk about {about}."))
+    let elicited = ctx.ask("user_context", question).await?;
+    let topic = elicited.content.get("context").and_then(Value::as_str).unwrap_or("nothing");
+    Ok(format!("Let us talk about {topic}."))
 }
 
 /// Returns cities as completions of any argument.
@@ -75,8 +75,8 @@ impl Complete for Cities {
         argument: CompletionRequest,
     ) -> BoxFuture<'static, Result<Completions, Error>> {
         let cities = ["paris", "park", "party", "tessaloniki", "testaccio"];
-        let fitting = cities.into_iter().filter(|city| city.starts_with(&argument.value));
-        let completions = Completions::new(fitting);
+        let matching = cities.into_iter().filter(|city| city.starts_with(&argument.value));
+        let completions = Completions::new(matching);
         Box::pin(async { Ok(completions) })
     }
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 pub(crate) fn methods() -> impl IntoIterator<Item = MethodFunction> {
-    methods![slow, failing, broken, confirm, inputs, late]
+    methods![slow, failing, broken, confirm, inputs, asks_before_task]
 }
 
 /// Runs for a number of seconds.
@@ -66,8 +66,8 @@ struct Confirmed {
 #[method(id = "tasks.confirm", tool_name = "confirm_delete", destructive)]
 async fn confirm(ctx: &Context, filename: String) -> Result<Content, Error> {
     ctx.require_task().await?;
-    let said = ctx.ask("confirm", question(&format!("Delete {filename}?"))).await?;
-    let confirmed = said.accepted::<Confirmed>().is_some_and(|said| said.confirm);
+    let elicited = ctx.ask("confirm", question(&format!("Delete {filename}?"))).await?;
+    let confirmed = elicited.accepted::<Confirmed>().is_some_and(|elicited| elicited.confirm);
     Ok(if confirmed { "Deleted (not really).".into() } else { "Not deleted.".into() })
 }
 
@@ -84,11 +84,11 @@ async fn inputs(ctx: &Context) -> Result<Content, Error> {
 
 /// Asks a question, and then becomes a task.
 #[method(id = "tasks.late", tool_name = "test_tool_with_task", read_only)]
-async fn late(ctx: &Context) -> Result<Content, Error> {
+async fn asks_before_task(ctx: &Context) -> Result<Content, Error> {
     // A question before the task is created is part of the request.
-    let said = ctx.ask("user_name", question("What is your name?")).await?;
+    let elicited = ctx.ask("user_name", question("What is your name?")).await?;
     ctx.require_task().await?;
-    let name = said.content.get("name").cloned().unwrap_or_default();
+    let name = elicited.content.get("name").cloned().unwrap_or_default();
     Ok(format!("Hello, {name}!").into())
 }
 
@@ -106,12 +106,12 @@ impl TaskStore for MemoryTasks {
         if is_new && tasks.len() >= MAX_TASKS {
             tasks.retain(|_, other| task.created_at < other.created_at + other.ttl);
         }
-        let has_room = !is_new || tasks.len() < MAX_TASKS;
-        if has_room {
+        let has_capacity = !is_new || tasks.len() < MAX_TASKS;
+        if has_capacity {
             tasks.insert(task.id.clone(), task);
         }
         Box::pin(async move {
-            if has_room { Ok(()) } else { Err(Error::tool("there are too many tasks")) }
+            if has_capacity { Ok(()) } else { Err(Error::tool("there are too many tasks")) }
         })
     }
 

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// Configuration with placeholders for addresses.
 const CONFIGURATION: &str = include_str!("balancer.conf");
 /// Maximum time until nginx listens.
-const PATIENCE: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A running nginx. It stops when this value is dropped.
 #[derive(Debug)]
@@ -54,11 +54,11 @@ impl Balancer {
     }
 
     fn wait(&mut self) -> anyhow::Result<()> {
-        let begun = Instant::now();
+        let started = Instant::now();
         while TcpStream::connect(self.address).is_err() {
-            let is_over = self.child.try_wait()?.is_some() || begun.elapsed() > PATIENCE;
+            let has_failed = self.child.try_wait()?.is_some() || started.elapsed() > START_TIMEOUT;
             let log = self.directory.path().join("error.log");
-            ensure!(!is_over, "nginx: {}", std::fs::read_to_string(log).unwrap_or_default());
+            ensure!(!has_failed, "nginx: {}", std::fs::read_to_string(log).unwrap_or_default());
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())

@@ -52,8 +52,8 @@ impl Servers {
             .get("address")
             .and_then(Value::as_str)
             .context("the server printed no address")?;
-        if let Some((_, known)) = self.running.last_mut() {
-            *known = address.parse()?;
+        if let Some((_, stored)) = self.running.last_mut() {
+            *stored = address.parse()?;
         }
         Ok(())
     }
@@ -72,8 +72,8 @@ impl Servers {
     /// Creates a permanent token. Tokens of the demo expire when the next server starts.
     pub(crate) fn token(&self, user: &str) -> anyhow::Result<String> {
         let output = self.command(&["token", "add", user, "--name", "replicas"]).output()?;
-        let talk = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "failed to create a token: {talk}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "failed to create a token: {stderr}");
         Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     }
 

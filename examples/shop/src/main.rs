@@ -32,8 +32,8 @@ async fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let Arguments { listen, database } = Arguments::parse();
     let shop = Shop::open(&database).await.with_context(|| format!("cannot open {database}"))?;
-    let tokens = Tokens::of(shop.database());
-    for (user, token) in tokens.first().await? {
+    let tokens = Tokens::new(shop.database());
+    for (user, token) in tokens.create_initial().await? {
         eprintln!("shop: token of {user}, shown only once: {token}");
     }
     let server = Callgate::builder()

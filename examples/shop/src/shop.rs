@@ -90,13 +90,13 @@ impl Shop {
             confirm(ctx, &format!("Buy {quantity} × {name} for {}?", euros(total))).await?;
         }
         let mut transaction = self.database.begin().await?;
-        let taken =
+        let updated =
             sqlx::query("UPDATE products SET stock = stock - ?1 WHERE id = ?2 AND stock >= ?1")
                 .bind(quantity)
                 .bind(id)
                 .execute(&mut *transaction)
                 .await?;
-        if taken.rows_affected() == 0 {
+        if updated.rows_affected() == 0 {
             return Err(Error::tool(format!("there are not {quantity} of {name} left")));
         }
         let insert = "INSERT INTO orders (id_product, quantity, total, buyer) VALUES (?, ?, ?, ?) \
@@ -173,8 +173,8 @@ async fn confirm(ctx: &Context, question: &str) -> Result<(), Error> {
         "properties": {"confirm": {"type": "boolean", "title": "Yes, buy it"}},
         "required": ["confirm"],
     });
-    let said = ctx.ask("confirm", Elicit::form(question, form)).await?;
-    match said.accepted::<Confirmed>() {
+    let elicited = ctx.ask("confirm", Elicit::form(question, form)).await?;
+    match elicited.accepted::<Confirmed>() {
         Some(Confirmed { confirm: true }) => Ok(()),
         _ => Err(Error::tool("the user declined the purchase")),
     }
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn everybody_may_look_and_only_some_may_buy() {
+    async fn only_callers_with_write_access_see_the_order_method() {
         let server = server().await;
         assert_eq!(server.as_caller(Caller::anonymous()).methods(), ["shop.products.find"]);
         let ids = ["shop.order.place", "shop.products.find"];
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_order_takes_from_the_stock_until_there_is_no_more() {
+    async fn an_order_reduces_the_stock_and_fails_if_the_stock_is_too_low() {
         let server = server().await;
         let ada = server.as_caller(customer(Mask::Execute));
         ada.call("shop.stock.set", json!({"product": 1, "stock": 3})).await.unwrap();
@@ -248,16 +248,16 @@ mod tests {
             found[0]["stock"].clone()
         };
         assert_eq!(stock().await, 1);
-        let refused = ada.call("shop.order.place", json!([1, 2])).await.unwrap_err();
-        assert_eq!(refused.to_string(), "there are not 2 of Green tea left (code 1)");
+        let error = ada.call("shop.order.place", json!([1, 2])).await.unwrap_err();
+        assert_eq!(error.to_string(), "there are not 2 of Green tea left (code 1)");
         assert_eq!(stock().await, 1);
     }
 
     #[tokio::test]
-    async fn arguments_are_checked_before_anything_runs() {
+    async fn invalid_arguments_are_rejected() {
         let server = server().await;
         let ada = server.as_caller(customer(Mask::Write));
-        let wrong = ada.call("shop.order.place", json!({"product": 1, "quantity": 0})).await;
-        assert!(wrong.unwrap_err().to_string().starts_with("argument `quantity`"));
+        let result = ada.call("shop.order.place", json!({"product": 1, "quantity": 0})).await;
+        assert!(result.unwrap_err().to_string().starts_with("argument `quantity`"));
     }
 }

@@ -16,15 +16,15 @@ pub(crate) struct Tokens {
 const USERS: [(i64, &str, Mask); 2] = [(1, "keeper", Mask::Execute), (2, "customer", Mask::Write)];
 
 impl Tokens {
-    pub(crate) fn of(database: &SqlitePool) -> Self {
+    pub(crate) fn new(database: &SqlitePool) -> Self {
         Self { database: database.clone() }
     }
 
     /// Creates tokens if there are none. The tokens cannot be shown again.
-    pub(crate) async fn first(&self) -> anyhow::Result<Vec<(&'static str, String)>> {
+    pub(crate) async fn create_initial(&self) -> anyhow::Result<Vec<(&'static str, String)>> {
         let count: i64 =
             sqlx::query_scalar("SELECT COUNT(*) FROM tokens").fetch_one(&self.database).await?;
-        let mut made = Vec::new();
+        let mut created = Vec::new();
         for (user, name, _) in USERS.iter().filter(|_| count == 0) {
             // 256 random bits, from the database's generator.
             let token: String = sqlx::query_scalar("SELECT 'shop_' || lower(hex(randomblob(32)))")
@@ -35,9 +35,9 @@ impl Tokens {
                 .bind(user)
                 .execute(&self.database)
                 .await?;
-            made.push((*name, token));
+            created.push((*name, token));
         }
-        Ok(made)
+        Ok(created)
     }
 
     async fn user(&self, token: &str) -> sqlx::Result<Option<i64>> {

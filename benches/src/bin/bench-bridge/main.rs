@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use clap::Parser;
 
-use peer::{Era, Lines, Peer, Straight};
+use peer::{BridgeProcess, DirectClient, Era, Peer};
 use programs::{Demo, Npm};
 use report::{Cost, Report};
 
@@ -42,12 +42,12 @@ fn main() -> anyhow::Result<()> {
     let npm = Npm::install()?;
     let mut report = Report::default();
     for era in [Era::Legacy, Era::Modern] {
-        say(&format!("calls, {era}"));
+        progress(&format!("calls, {era}"));
         report.calls.push((era, calls(&arguments, era, &demo, &npm, &mut report.memory)?));
     }
     for _ in 0..arguments.starts {
-        report.bridge_starts.push(start(|| demo.bridge())?);
-        report.remote_starts.push(start(|| npm.remote(&demo))?);
+        report.bridge_starts.push(start(|| demo.start_bridge())?);
+        report.remote_starts.push(start(|| npm.start_remote(&demo))?);
     }
     let text = report.markdown(arguments.calls, arguments.rounds, arguments.date.as_deref());
     writeln!(std::io::stdout(), "\n{text}")?;
@@ -66,13 +66,13 @@ fn calls(
     npm: &Npm,
     memory: &mut Vec<(&'static str, u64)>,
 ) -> anyhow::Result<Vec<Cost>> {
-    let mut straight = Straight::connect(demo, era)?;
-    let mut bridge = demo.bridge()?;
-    bridge.begin(era)?;
+    let mut direct = DirectClient::connect(demo, era)?;
+    let mut bridge = demo.start_bridge()?;
+    bridge.initialize(era)?;
     let mut remote = match era {
         Era::Legacy => {
-            let mut remote = npm.remote(demo)?;
-            remote.begin(era)?;
+            let mut remote = npm.start_remote(demo)?;
+            remote.initialize(era)?;
             Some(remote)
         }
         // mcp-remote does not support the modern era.
@@ -81,7 +81,7 @@ fn calls(
     let mut costs = Vec::new();
     for _ in 0..arguments.rounds {
         costs.push(Cost {
-            straight: median(arguments.calls, era, &mut straight)?,
+            direct: median(arguments.calls, era, &mut direct)?,
             bridge: median(arguments.calls, era, &mut bridge)?,
             remote: remote
                 .as_mut()
@@ -90,8 +90,8 @@ fn calls(
         });
     }
     if let Some(remote) = &remote {
-        memory.push(("callgate bridge", bridge.most_memory()?));
-        memory.push(("mcp-remote", remote.most_memory()?));
+        memory.push(("callgate bridge", bridge.peak_memory()?));
+        memory.push(("mcp-remote", remote.peak_memory()?));
     }
     Ok(costs)
 }
@@ -101,23 +101,25 @@ fn median(calls: usize, era: Era, peer: &mut impl Peer) -> anyhow::Result<Durati
     let mut times = Vec::with_capacity(calls);
     for _ in 0..calls {
         let started = Instant::now();
-        let answer = peer.ask(&call)?;
+        let reply = peer.request(&call)?;
         times.push(started.elapsed());
-        anyhow::ensure!(answer.contains("\"result\""), "the call failed: {answer}");
+        anyhow::ensure!(reply.contains("\"result\""), "the call failed: {reply}");
     }
     times.sort_unstable();
     times.get(calls / 2).copied().context("no calls were made")
 }
 
 /// Measures the time from the start of the process to its first reply.
-fn start(begin: impl FnOnce() -> anyhow::Result<Lines>) -> anyhow::Result<Duration> {
+fn start(
+    start_program: impl FnOnce() -> anyhow::Result<BridgeProcess>,
+) -> anyhow::Result<Duration> {
     let started = Instant::now();
-    let mut peer = begin()?;
-    peer.begin(Era::Legacy)?;
+    let mut peer = start_program()?;
+    peer.initialize(Era::Legacy)?;
     Ok(started.elapsed())
 }
 
 /// Prints progress to stderr.
-fn say(line: &str) {
+fn progress(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

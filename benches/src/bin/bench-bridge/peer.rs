@@ -44,18 +44,18 @@ impl Era {
 /// A server or a bridge.
 pub(crate) trait Peer {
     /// Sends a message and waits for the reply.
-    fn ask(&mut self, message: &str) -> anyhow::Result<String>;
+    fn request(&mut self, message: &str) -> anyhow::Result<String>;
 }
 
 /// A connection to the server.
 #[derive(Debug)]
-pub(crate) struct Straight {
+pub(crate) struct DirectClient {
     stream: TcpStream,
     head: String,
     reply: Vec<u8>,
 }
 
-impl Straight {
+impl DirectClient {
     pub(crate) fn connect(demo: &Demo, era: Era) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(demo.address)?;
         stream.set_nodelay(true)?;
@@ -73,9 +73,9 @@ impl Straight {
     }
 }
 
-impl Peer for Straight {
+impl Peer for DirectClient {
     /// Reads a reply, which is small enough for one read.
-    fn ask(&mut self, message: &str) -> anyhow::Result<String> {
+    fn request(&mut self, message: &str) -> anyhow::Result<String> {
         let request = format!("{}Content-Length: {}\r\n\r\n{message}", self.head, message.len());
         self.stream.write_all(request.as_bytes())?;
         let count = self.stream.read(&mut self.reply)?;
@@ -86,20 +86,20 @@ impl Peer for Straight {
 
 /// A running bridge with its stdin and stdout. It is killed when this value is dropped.
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub(crate) struct BridgeProcess {
     process: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
-impl Drop for Lines {
+impl Drop for BridgeProcess {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-impl Lines {
+impl BridgeProcess {
     pub(crate) fn start(mut command: Command) -> anyhow::Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().context("failed to start a bridge")?;
@@ -109,7 +109,7 @@ impl Lines {
     }
 
     /// Performs the handshake of the legacy era. The modern era has no handshake.
-    pub(crate) fn begin(&mut self, era: Era) -> anyhow::Result<()> {
+    pub(crate) fn initialize(&mut self, era: Era) -> anyhow::Result<()> {
         if era == Era::Modern {
             return Ok(());
         }
@@ -120,14 +120,14 @@ impl Lines {
         });
         let initialize =
             json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
-        let answer = self.ask(&initialize.to_string())?;
-        anyhow::ensure!(answer.contains("\"result\""), "the handshake failed: {answer}");
+        let reply = self.request(&initialize.to_string())?;
+        anyhow::ensure!(reply.contains("\"result\""), "the handshake failed: {reply}");
         writeln!(self.input, r#"{{"jsonrpc":"2.0","method":"notifications/initialized"}}"#)?;
         Ok(())
     }
 
     /// Returns the peak memory in kilobytes.
-    pub(crate) fn most_memory(&self) -> anyhow::Result<u64> {
+    pub(crate) fn peak_memory(&self) -> anyhow::Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let number = line.and_then(|line| line.split_whitespace().next());
@@ -135,8 +135,8 @@ impl Lines {
     }
 }
 
-impl Peer for Lines {
-    fn ask(&mut self, message: &str) -> anyhow::Result<String> {
+impl Peer for BridgeProcess {
+    fn request(&mut self, message: &str) -> anyhow::Result<String> {
         writeln!(self.input, "{message}")?;
         let mut line = String::new();
         self.output.read_line(&mut line)?;

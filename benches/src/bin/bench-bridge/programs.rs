@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::Context as _;
-use callgate_bench::packages::{beside, npm};
+use callgate_bench::packages::{install_npm, program_path};
 use serde::Deserialize;
 
-use crate::peer::Lines;
+use crate::peer::BridgeProcess;
 
 /// Package of mcp-remote, with the version of the published measurements.
-const REMOTE: &str = "mcp-remote@0.15.1";
+const MCP_REMOTE: &str = "mcp-remote@0.15.1";
 
 /// The demo server in a temporary directory. It is killed when this value is dropped.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Demo {
 }
 
 #[derive(Debug, Deserialize)]
-struct Started {
+struct StartupOutput {
     address: SocketAddr,
     tokens: Tokens,
 }
@@ -46,7 +46,7 @@ impl Demo {
     pub(crate) fn start() -> anyhow::Result<Self> {
         let directory = std::env::temp_dir().join(format!("callgate-bench-{}", std::process::id()));
         std::fs::create_dir_all(&directory)?;
-        let mut process = Command::new(beside("callgate")?)
+        let mut process = Command::new(program_path("callgate")?)
             .args(["serve", "--demo", "--json", "--listen", "127.0.0.1:0"])
             .env("CALLGATE_LIMITS_REQUESTS_PER_CALLER", "none")
             .current_dir(&directory)
@@ -58,7 +58,8 @@ impl Demo {
         let mut line = String::new();
         let output = process.stdout.take().context("stdout is not piped")?;
         BufReader::new(output).read_line(&mut line)?;
-        let started: Started = serde_json::from_str(&line).context("the server did not start")?;
+        let started: StartupOutput =
+            serde_json::from_str(&line).context("the server did not start")?;
         Ok(Self { process, directory, address: started.address, token: started.tokens.admin })
     }
 
@@ -67,10 +68,10 @@ impl Demo {
     }
 
     /// Starts `callgate bridge`.
-    pub(crate) fn bridge(&self) -> anyhow::Result<Lines> {
-        let mut command = Command::new(beside("callgate")?);
+    pub(crate) fn start_bridge(&self) -> anyhow::Result<BridgeProcess> {
+        let mut command = Command::new(program_path("callgate")?);
         command.args(["bridge", "--url", &self.url()]).env("CALLGATE_TOKEN", &self.token);
-        Lines::start(command)
+        BridgeProcess::start(command)
     }
 }
 
@@ -80,17 +81,17 @@ pub(crate) struct Npm(PathBuf);
 
 impl Npm {
     pub(crate) fn install() -> anyhow::Result<Self> {
-        Ok(Self(npm(&[REMOTE])?))
+        Ok(Self(install_npm(&[MCP_REMOTE])?))
     }
 
     /// Starts `mcp-remote`.
-    pub(crate) fn remote(&self, demo: &Demo) -> anyhow::Result<Lines> {
+    pub(crate) fn start_remote(&self, demo: &Demo) -> anyhow::Result<BridgeProcess> {
         let mut command = Command::new("node");
         command.arg(self.0.join("node_modules/mcp-remote/dist/proxy.js"));
         command.args([&demo.url(), "--allow-http", "--transport", "http-only"]);
         command.args(["--header", "Authorization:${AUTHORIZATION}"]);
         command.env("AUTHORIZATION", format!("Bearer {}", demo.token));
         command.env("MCP_REMOTE_CONFIG_DIR", self.0.join("config"));
-        Lines::start(command)
+        BridgeProcess::start(command)
     }
 }

@@ -8,7 +8,7 @@ use crate::peer::Era;
 /// Medians of one turn.
 #[derive(Debug)]
 pub(crate) struct Cost {
-    pub(crate) straight: Duration,
+    pub(crate) direct: Duration,
     pub(crate) bridge: Duration,
     pub(crate) remote: Option<Duration>,
 }
@@ -37,16 +37,16 @@ impl Report {
             "| revision | direct | overhead of the bridge | overhead of mcp-remote |\n| --- | --- | --- | --- |\n",
         );
         for (era, costs) in &self.calls {
-            let straight = middle(costs.iter().map(|cost| cost.straight));
-            let bridge = middle(costs.iter().map(|cost| cost.bridge.saturating_sub(cost.straight)));
+            let direct = median(costs.iter().map(|cost| cost.direct));
+            let bridge = median(costs.iter().map(|cost| cost.bridge.saturating_sub(cost.direct)));
             let remote: Vec<_> = costs
                 .iter()
-                .filter_map(|cost| Some(cost.remote?.saturating_sub(cost.straight)))
+                .filter_map(|cost| Some(cost.remote?.saturating_sub(cost.direct)))
                 .collect();
             let remote =
-                if remote.is_empty() { "not supported".to_owned() } else { micros(middle(remote)) };
+                if remote.is_empty() { "not supported".to_owned() } else { micros(median(remote)) };
             let _ =
-                writeln!(text, "| {era} | {} | {} | {remote} |", micros(straight), micros(bridge));
+                writeln!(text, "| {era} | {} | {} | {remote} |", micros(direct), micros(bridge));
         }
         text.push_str(
             "\n| | maximum memory | start to the reply of the handshake |\n| --- | --- | --- |\n",
@@ -54,7 +54,7 @@ impl Report {
         for (name, kilobytes) in &self.memory {
             let starts =
                 if *name == "mcp-remote" { &self.remote_starts } else { &self.bridge_starts };
-            let start = middle(starts.iter().copied());
+            let start = median(starts.iter().copied());
             let _ = writeln!(
                 text,
                 "| {name} | {}.{} MB | {} ms |",
@@ -67,7 +67,7 @@ impl Report {
     }
 }
 
-fn middle(times: impl IntoIterator<Item = Duration>) -> Duration {
+fn median(times: impl IntoIterator<Item = Duration>) -> Duration {
     let mut times: Vec<_> = times.into_iter().collect();
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()

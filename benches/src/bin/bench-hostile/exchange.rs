@@ -23,10 +23,11 @@ impl Request {
         Self(format!("GET {path} HTTP/1.1\r\n{}\r\n", headers(token)).into_bytes())
     }
 
-    pub(crate) fn post(path: &str, token: &str, more: &str, body: &str) -> Self {
+    pub(crate) fn post(path: &str, token: &str, extra_headers: &str, body: &str) -> Self {
         let (headers, length) = (headers(token), body.len());
-        let head =
-            format!("POST {path} HTTP/1.1\r\n{headers}{more}Content-Length: {length}\r\n\r\n");
+        let head = format!(
+            "POST {path} HTTP/1.1\r\n{headers}{extra_headers}Content-Length: {length}\r\n\r\n"
+        );
         Self([head.as_bytes(), body.as_bytes()].concat())
     }
 }

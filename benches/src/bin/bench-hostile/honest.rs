@@ -12,7 +12,7 @@ use crate::exchange::{self, Request};
 use crate::server::{HONEST_USERS, Server};
 
 /// Maximum time for a reply.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Latencies of a client in microseconds, and the failure that ended the client.
 #[derive(Debug)]
@@ -43,15 +43,15 @@ async fn requests(
     while !stop.load(Ordering::Relaxed) {
         let started = Instant::now();
         let exchange = exchange::send(&mut stream, &request, &mut buffer);
-        let Ok(reply) = tokio::time::timeout(PATIENCE, exchange).await else {
-            bail!("no reply within {PATIENCE:?}");
+        let Ok(reply) = tokio::time::timeout(REPLY_TIMEOUT, exchange).await else {
+            bail!("no reply within {REPLY_TIMEOUT:?}");
         };
         let reply = reply?;
         latencies.push(u32::try_from(started.elapsed().as_micros())?);
         let body = buffer.get(reply.body).unwrap_or_default();
-        let is_right = reply.status == 200 && expected.find(body).is_some();
+        let is_correct = reply.status == 200 && expected.find(body).is_some();
         let text = || String::from_utf8_lossy(body).chars().take(300).collect::<String>();
-        ensure!(is_right, "{}: {}", reply.status, text());
+        ensure!(is_correct, "{}: {}", reply.status, text());
     }
     Ok(())
 }
@@ -71,15 +71,18 @@ fn request(number: usize, server: &Server) -> (Request, &'static [u8]) {
             });
             let name = "content_types_list";
             let params = json!({"name": name, "arguments": {}, "_meta": meta});
-            let more = format!(
+            let extra_headers = format!(
                 "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: {name}\r\n"
             );
-            (Request::post("/mcp", token, &more, &rpc("tools/call", params)), b"Basic page")
+            (
+                Request::post("/mcp", token, &extra_headers, &rpc("tools/call", params)),
+                b"Basic page",
+            )
         }
         1 => {
             let params = json!({"name": "content_types_list", "arguments": {}});
-            let more = "MCP-Protocol-Version: 2025-11-25\r\n";
-            (Request::post("/mcp", token, more, &rpc("tools/call", params)), b"Basic page")
+            let extra_headers = "MCP-Protocol-Version: 2025-11-25\r\n";
+            (Request::post("/mcp", token, extra_headers, &rpc("tools/call", params)), b"Basic page")
         }
         2 => {
             let body = json!({"name": local, "arguments": {}}).to_string();

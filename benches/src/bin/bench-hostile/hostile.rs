@@ -11,9 +11,9 @@ use crate::exchange::{self, Request};
 use crate::server::{HONEST_USERS, Server};
 
 /// Pause before the next connection, so that this program has time for the honest clients.
-const PAUSE: Duration = Duration::from_millis(10);
+const RECONNECT_DELAY: Duration = Duration::from_millis(10);
 /// Pause between the bytes of a slow request.
-const SLOW: Duration = Duration::from_secs(1);
+const BYTE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Descriptions of what hostile clients do, for the report.
 pub(crate) const KINDS: [&str; 10] = [
@@ -41,7 +41,7 @@ pub(crate) async fn run(number: usize, server: Arc<Server>) {
         if let Ok(stream) = exchange::connect(address, server.address).await {
             let _ = attack(kind, stream, token).await;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RECONNECT_DELAY).await;
     }
 }
 
@@ -60,7 +60,7 @@ async fn attack(kind: usize, mut stream: TcpStream, token: &str) -> anyhow::Resu
         3 => Request::post("/jsonrpc", token, "", &batch("slow", &json!({}))),
         4 => Request::post("/jsonrpc", token, "", &batch("large", &json!({}))),
         5 => return wrong_tokens(&mut stream).await,
-        6 => return unread(stream, token).await,
+        6 => return send_without_reading(stream, token).await,
         7 => {
             let params = json!({"uri": "callgate://tools"});
             Request::post("/mcp", token, "", &batch("resources/read", &params))
@@ -88,7 +88,7 @@ fn batch(method: &str, params: &Value) -> String {
 async fn trickle(stream: &mut TcpStream, start: &[u8], byte: u8) -> anyhow::Result<()> {
     stream.write_all(start).await?;
     loop {
-        tokio::time::sleep(SLOW).await;
+        tokio::time::sleep(BYTE_INTERVAL).await;
         stream.write_u8(byte).await?;
     }
 }
@@ -105,7 +105,7 @@ async fn wrong_tokens(stream: &mut TcpStream) -> anyhow::Result<()> {
 
 /// Without a token, opens a stream. With a token, requests lists as fast as the server accepts the requests. Reads no
 /// replies.
-async fn unread(mut stream: TcpStream, token: &str) -> anyhow::Result<()> {
+async fn send_without_reading(mut stream: TcpStream, token: &str) -> anyhow::Result<()> {
     if token.is_empty() {
         let params = json!({
             "notifications": {"toolsListChanged": true},
@@ -116,8 +116,8 @@ async fn unread(mut stream: TcpStream, token: &str) -> anyhow::Result<()> {
         });
         let method = "subscriptions/listen";
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        let more = format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n");
-        let request = Request::post("/mcp", token, &more, &body.to_string());
+        let extra_headers = format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n");
+        let request = Request::post("/mcp", token, &extra_headers, &body.to_string());
         stream.write_all(&request.0).await?;
         // Nothing is read, so this client does not notice the end of the stream. It keeps the stream for a minute.
         tokio::time::sleep(Duration::from_mins(1)).await;

@@ -97,7 +97,7 @@ async fn phase(
         ));
     }
     stop.store(true, Ordering::Relaxed);
-    let took = started.elapsed();
+    let elapsed = started.elapsed();
     let mut outcomes = Vec::new();
     for client in honest {
         outcomes.push(client.await?);
@@ -105,7 +105,7 @@ async fn phase(
     for client in hostile {
         client.abort();
     }
-    Ok(Phase::new(took, outcomes, memory, probes.await?))
+    Ok(Phase::new(elapsed, outcomes, memory, probes.await?))
 }
 
 /// Requests `/healthz` every second, on a new connection from another address. Returns the longest response time.
@@ -116,17 +116,17 @@ async fn probe(server: Arc<Server>, stop: Arc<AtomicBool>) -> Duration {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let started = Instant::now();
         let connected = exchange::connect([127, 0, 0, 200], server.address).await;
-        let answered = match connected {
-            Ok(mut stream) => answered(&mut stream, &request).await,
+        let is_successful = match connected {
+            Ok(mut stream) => is_successful(&mut stream, &request).await,
             Err(_) => false,
         };
-        let took = if answered { started.elapsed() } else { Duration::MAX };
-        longest = longest.max(took);
+        let elapsed = if is_successful { started.elapsed() } else { Duration::MAX };
+        longest = longest.max(elapsed);
     }
     longest
 }
 
-async fn answered(stream: &mut TcpStream, request: &Request) -> bool {
+async fn is_successful(stream: &mut TcpStream, request: &Request) -> bool {
     exchange::send(stream, request, &mut Vec::new()).await.is_ok_and(|reply| reply.status == 200)
 }
 

@@ -23,7 +23,7 @@ const MAX_PROBE: Duration = Duration::from_secs(2);
 /// Measurements of a phase.
 #[derive(Debug)]
 pub(crate) struct Phase {
-    took: Duration,
+    duration: Duration,
     requests: usize,
     failures: Vec<String>,
     p50: Duration,
@@ -34,7 +34,7 @@ pub(crate) struct Phase {
 
 impl Phase {
     pub(crate) fn new(
-        took: Duration,
+        duration: Duration,
         outcomes: Vec<Outcome>,
         memory: Vec<u64>,
         longest_probe: Duration,
@@ -51,13 +51,13 @@ impl Phase {
             Duration::from_micros(latencies.get(index).copied().unwrap_or_default().into())
         };
         let (p50, p99, requests) = (percentile(50), percentile(99), latencies.len());
-        Self { took, requests, failures, p50, p99, memory, longest_probe }
+        Self { duration, requests, failures, p50, p99, memory, longest_probe }
     }
 
     fn per_second(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
         let requests = self.requests as f64;
-        requests / self.took.as_secs_f64()
+        requests / self.duration.as_secs_f64()
     }
 }
 

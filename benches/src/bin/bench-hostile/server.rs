@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use callgate_bench::packages::beside;
+use callgate_bench::packages::program_path;
 use serde::Deserialize;
 use tempfile::TempDir;
 
@@ -29,7 +29,7 @@ pub(crate) struct Server {
 }
 
 #[derive(Deserialize)]
-struct Started {
+struct StartupOutput {
     address: SocketAddr,
 }
 
@@ -45,11 +45,11 @@ impl Server {
     pub(crate) async fn start(service: SocketAddr) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
         let path = directory.path().to_owned();
-        let table = format!("log = \"error\"\n[upstreams.service]\nurl = \"http://{service}/\"\n");
-        std::fs::write(path.join("callgate.toml"), table)?;
+        let config = format!("log = \"error\"\n[upstreams.service]\nurl = \"http://{service}/\"\n");
+        std::fs::write(path.join("callgate.toml"), config)?;
         std::fs::write(path.join("openrpc.json"), service::description().to_string())?;
         let command = |arguments: &[&str]| -> anyhow::Result<Command> {
-            let mut command = Command::new(beside("callgate")?);
+            let mut command = Command::new(program_path("callgate")?);
             command.args(arguments).current_dir(&path).stdin(Stdio::null());
             Ok(command)
         };
@@ -58,18 +58,19 @@ impl Server {
             .spawn()
             .context("failed to start `callgate`")?;
         let output = process.stdout.take().context("stdout is not piped")?;
-        let unknown = SocketAddr::from(([127, 0, 0, 1], 0));
+        let placeholder = SocketAddr::from(([127, 0, 0, 1], 0));
         // From here on, a failure kills the process.
         let mut server =
-            Self { process, address: unknown, tokens: Vec::new(), _directory: directory };
+            Self { process, address: placeholder, tokens: Vec::new(), _directory: directory };
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line)?;
-        let started: Started = serde_json::from_str(&line).context("the server did not start")?;
-        server.address = started.address;
+        let startup: StartupOutput =
+            serde_json::from_str(&line).context("the server did not start")?;
+        server.address = startup.address;
         let run = |arguments: &[&str]| -> anyhow::Result<String> {
             let output = command(arguments)?.args(["--database", DATABASE]).output()?;
-            let error = String::from_utf8_lossy(&output.stderr);
-            ensure!(output.status.success(), "`callgate {}`: {error}", arguments.join(" "));
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            ensure!(output.status.success(), "`callgate {}`: {stderr}", arguments.join(" "));
             Ok(String::from_utf8(output.stdout)?.trim().to_owned())
         };
         run(&["import", "openrpc", "openrpc.json", "--upstream", "service"])?;

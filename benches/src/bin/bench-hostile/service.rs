@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 /// Number of additional methods, which are never called. They make the list of tools large.
-const OTHERS: usize = 500;
+const EXTRA_METHODS: usize = 500;
 
 static LARGE: LazyLock<String> = LazyLock::new(|| "x".repeat(1024 * 1024));
 
@@ -48,15 +48,19 @@ pub(crate) fn description() -> Value {
             format!("Runs {name}. {}", "This text makes the list of tools large. ".repeat(15));
         json!({"name": name, "description": description, "params": params, "result": result})
     };
-    let text = |pattern: &str| json!({"type": "string", "pattern": pattern});
-    let checked = [("backtracking", text("^(a+)+$")), ("lookahead", text("^(?:(?=.*z).)*$"))];
+    let pattern_schema = |pattern: &str| json!({"type": "string", "pattern": pattern});
+    let checked = [
+        ("backtracking", pattern_schema("^(a+)+$")),
+        ("lookahead", pattern_schema("^(?:(?=.*z).)*$")),
+    ];
     let mut methods = vec![
         method("echo", &[("text", json!({"type": "string"}))]),
         method("slow", &[]),
         method("large", &[]),
         method("checked", &checked),
     ];
-    methods.extend((0..OTHERS).map(|number| method(&format!("other.method{number:03}"), &[])));
+    methods
+        .extend((0..EXTRA_METHODS).map(|number| method(&format!("other.method{number:03}"), &[])));
     json!({
         "openrpc": "1.3.2",
         "info": {"title": "hostile benchmark", "version": "1"},

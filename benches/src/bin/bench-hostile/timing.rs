@@ -36,14 +36,14 @@ pub(crate) async fn compare(server: &Server, pairs: usize) -> anyhow::Result<Str
             for ((_, request), times) in requests(tool, user).iter().zip(&mut times) {
                 let started = Instant::now();
                 let reply = exchange::send(&mut stream, request, &mut buffer).await?;
-                let took = started.elapsed().as_secs_f64() * 1e6;
+                let micros = started.elapsed().as_secs_f64() * 1e6;
                 ensure!(
                     matches!(reply.status, 200 | 404),
                     "expected status 200 or 404, found {}",
                     reply.status
                 );
                 if let Some(times) = times.get_mut(column).filter(|_| pair >= warm_up) {
-                    times.push(took);
+                    times.push(micros);
                 }
             }
         }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shifted_sample_is_significant_and_an_equal_one_is_not() {
+    fn a_shifted_sample_is_significant_and_an_equal_sample_is_not() {
         let sample = |shift: u32| -> Vec<f64> {
             (0..1_000_u32).map(|number| f64::from(number * 7919 % 1_000 + shift)).collect()
         };

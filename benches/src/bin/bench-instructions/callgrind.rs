@@ -14,7 +14,7 @@ pub(crate) struct Counts<T> {
 }
 
 /// Functions of the allocators. Each call of one of them is one allocation.
-const ALLOCATING: [&str; 10] = [
+const ALLOCATION_FUNCTIONS: [&str; 10] = [
     "mi_malloc",
     "mi_malloc_aligned",
     "mi_zalloc",
@@ -40,20 +40,22 @@ pub(crate) fn command(program: &Path, out: &Path) -> anyhow::Result<Command> {
 /// Reads the counts of a finished program.
 pub(crate) fn read(out: &Path) -> anyhow::Result<Counts<u64>> {
     let text = std::fs::read_to_string(out).context("callgrind wrote no counts")?;
-    counts(&text).context("callgrind's counts have no total")
+    parse_counts(&text).context("callgrind's counts have no total")
 }
 
 /// Parses callgrind's output. A function is first written as `(number) name`, later only as `(number)`. A line that
 /// begins with `cfn=` has a called function. The next line begins with `calls=` and the number of calls.
-fn counts(text: &str) -> Option<Counts<u64>> {
+fn parse_counts(text: &str) -> Option<Counts<u64>> {
     let mut counts = Counts::default();
     let mut allocating = Vec::new();
     let mut is_allocating = false;
     let mut total = None;
     for line in text.lines() {
         let function = line.strip_prefix("cfn=").or_else(|| line.strip_prefix("fn="));
-        if let Some((number, name)) = function.map(|it| it.split_once(' ').unwrap_or((it, ""))) {
-            if ALLOCATING.contains(&name.trim_end_matches("'2")) {
+        if let Some((number, name)) =
+            function.map(|function| function.split_once(' ').unwrap_or((function, "")))
+        {
+            if ALLOCATION_FUNCTIONS.contains(&name.trim_end_matches("'2")) {
                 allocating.push(number);
             }
             is_allocating = line.starts_with("cfn=") && allocating.contains(&number);
@@ -71,10 +73,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_read_by_the_numbers_of_functions() {
+    fn calls_of_allocators_are_counted_by_the_numbers_of_functions() {
         let text = "fn=(1) main\n1 5\ncfn=(2) mi_malloc\ncalls=3 0\n1 60\ncfn=(3) other\ncalls=9 0\n1 9\n\
                     fn=(4) more\ncfn=(2)\ncalls=2 0\n1 40\nfn=(2)\n1 100\ntotals: 214\n";
-        let counts = counts(text).unwrap();
+        let counts = parse_counts(text).unwrap();
         assert_eq!((counts.instructions, counts.allocations), (214, 5));
     }
 }

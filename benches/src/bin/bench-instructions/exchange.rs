@@ -24,8 +24,8 @@ pub(crate) fn send(server: &Server, kind: Kind, count: u32) -> anyhow::Result<()
             Kind::List => "inputSchema",
             Kind::Call | Kind::Forward => model::NAME,
         };
-        let is_right = status == 200 && text.contains(expected);
-        ensure!(is_right, "wrong reply to request {id}: {status} {text}");
+        let is_correct = status == 200 && text.contains(expected);
+        ensure!(is_correct, "wrong reply to request {id}: {status} {text}");
     }
     Ok(())
 }
@@ -62,8 +62,8 @@ fn request(server: &Server, kind: Kind, id: u32) -> Vec<u8> {
 fn receive<'b>(stream: &mut TcpStream, buffer: &'b mut [u8]) -> anyhow::Result<(u16, &'b [u8])> {
     let mut filled = 0;
     loop {
-        let room = buffer.get_mut(filled..).unwrap_or_default();
-        let read = stream.read(room).context("failed to read a reply")?;
+        let unfilled = buffer.get_mut(filled..).unwrap_or_default();
+        let read = stream.read(unfilled).context("failed to read a reply")?;
         if read == 0 {
             bail!("the server closed the connection, or the reply is too large");
         }

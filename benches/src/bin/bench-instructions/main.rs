@@ -23,7 +23,7 @@ use crate::server::{Server, Service};
 /// Number of warm-up requests, which are not counted.
 const WARM_UP: u32 = 100;
 /// Relative difference to the figure of the previous table above which a row is marked.
-const MARKED: f64 = 0.03;
+const MARK_THRESHOLD: f64 = 0.03;
 
 /// Count the instructions of a request.
 #[derive(Debug, Parser)]
@@ -121,24 +121,24 @@ fn count(
         Ok(server)
     };
     let server = start()?;
-    let began = Instant::now();
+    let started = Instant::now();
     exchange::send(&server, kind, requests)?;
-    let duration = began.elapsed();
+    let duration = started.elapsed();
     let with_requests = server.stop()?;
     let server = start()?;
     exchange::send(&server, kind, 0)?;
     // The server also works without requests: it polls its registry, for example.
     thread::sleep(duration);
     let without_requests = server.stop()?;
-    let each = |of: fn(&Counts<u64>) -> u64| -> anyhow::Result<f64> {
-        let total = of(&with_requests).checked_sub(of(&without_requests));
+    let per_request = |counter: fn(&Counts<u64>) -> u64| -> anyhow::Result<f64> {
+        let total = counter(&with_requests).checked_sub(counter(&without_requests));
         let total = u32::try_from(total.context("the count with requests is lower than without")?);
         Ok(f64::from(total.context("too many instructions; use fewer requests")?)
             / f64::from(requests))
     };
     Ok(Counts {
-        instructions: each(|counts| counts.instructions)?,
-        allocations: each(|counts| counts.allocations)?,
+        instructions: per_request(|counts| counts.instructions)?,
+        allocations: per_request(|counts| counts.allocations)?,
     })
 }
 
@@ -148,9 +148,9 @@ fn recorded(table: &str, name: &str) -> Option<f64> {
     row.split('|').nth(2)?.trim().parse().ok()
 }
 
-fn compared(now: f64, before: f64) -> String {
-    let change = now / before - 1.0;
-    let mark = if change.abs() > MARKED { " (!)" } else { "" };
+fn compared(current: f64, before: f64) -> String {
+    let change = current / before - 1.0;
+    let mark = if change.abs() > MARK_THRESHOLD { " (!)" } else { "" };
     format!("{before:.0}, {:+.1} %{mark}", change * 100.0)
 }
 
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_of_an_earlier_table_are_compared() {
+    fn counts_are_compared_with_those_of_an_earlier_table() {
         let table = "| per request | instructions |\n| `tools/call`, rmcp | 1000 | 3.0 | |\n";
         let before = recorded(table, "`tools/call`, rmcp").unwrap();
         assert_eq!(compared(1020.0, before), "1000, +2.0 %");

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 use callgate_bench::model;
-use callgate_bench::packages::beside;
+use callgate_bench::packages::program_path;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -35,9 +35,9 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn start() -> anyhow::Result<Self> {
-        let mut command = Command::new(beside("bench-server")?);
+        let mut command = Command::new(program_path("bench-server")?);
         command.args(["upstream", "--listen", "127.0.0.1:0"]);
-        let (child, line) = started(command)?;
+        let (child, line) = start_process(command)?;
         Ok(Self { child, address: line.trim().parse()? })
     }
 }
@@ -65,7 +65,7 @@ impl Server {
             Program::Callgate => "callgate",
             Program::Other(_) => "bench-server",
         };
-        let mut command = callgrind::command(&beside(name)?, &counts_file(path))?;
+        let mut command = callgrind::command(&program_path(name)?, &counts_file(path))?;
         command.current_dir(path);
         let mut token = model::token(0);
         match program {
@@ -84,13 +84,13 @@ impl Server {
         command.env("CALLGATE_LOG", "error");
         // Several threads would wake each other, in some runs more often than in others.
         command.env("TOKIO_WORKER_THREADS", "1");
-        let (child, line) = started(command)?;
+        let (child, line) = start_process(command)?;
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         // From here on, a failure kills the process.
         let mut server = Self { child, address, token, directory };
         if program == Program::Callgate {
-            let started: Value = serde_json::from_str(&line).context("the server did not start")?;
-            let text = |path: &str| started.pointer(path).and_then(Value::as_str);
+            let startup: Value = serde_json::from_str(&line).context("the server did not start")?;
+            let text = |path: &str| startup.pointer(path).and_then(Value::as_str);
             server.address = text("/address").context("no address")?.parse()?;
             if let Some(token) = text("/tokens/admin") {
                 token.clone_into(&mut server.token);
@@ -115,7 +115,7 @@ fn counts_file(directory: &Path) -> PathBuf {
 }
 
 /// Starts a command and returns its first line of output.
-fn started(mut command: Command) -> anyhow::Result<(Child, String)> {
+fn start_process(mut command: Command) -> anyhow::Result<(Child, String)> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let output = child.stdout.take().context("stdout is not piped")?;
     let mut line = String::new();
@@ -125,15 +125,15 @@ fn started(mut command: Command) -> anyhow::Result<(Child, String)> {
 
 /// Creates a registry with a forwarded method. Returns the token of a user who may call it.
 fn forwarding_registry(directory: &Path, service: SocketAddr) -> anyhow::Result<String> {
-    let program = beside("callgate")?;
+    let program = program_path("callgate")?;
     let run = |arguments: &[&str]| -> anyhow::Result<String> {
         let output = Command::new(&program).args(arguments).current_dir(directory).output()?;
-        let error = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "`callgate {}`: {error}", arguments.join(" "));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "`callgate {}`: {stderr}", arguments.join(" "));
         Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     };
-    let table = format!("[upstreams.service]\nurl = \"http://{service}/\"\n");
-    std::fs::write(directory.join("callgate.toml"), table)?;
+    let config = format!("[upstreams.service]\nurl = \"http://{service}/\"\n");
+    std::fs::write(directory.join("callgate.toml"), config)?;
     run(&["migrate"])?;
     run(&["section", "add", "users"])?;
     run(&["user", "add", "admin"])?;

@@ -47,12 +47,13 @@ pub(crate) fn router(tools: &[Tool]) -> anyhow::Result<Router> {
     );
     let legacy = format!(r#","result":{{"tools":{tools}}}}}"#);
     let lists = Lists { modern: modern.into(), legacy: legacy.into() };
-    Ok(Router::new().route("/mcp", post(answer)).with_state(Arc::new(lists)))
+    Ok(Router::new().route("/mcp", post(handle)).with_state(Arc::new(lists)))
 }
 
-async fn answer(State(lists): State<Arc<Lists>>, headers: HeaderMap, body: Bytes) -> Response {
-    let modern = headers.get("mcp-protocol-version").is_some_and(|version| version == "2026-07-28");
-    match reply(&lists, modern, &body) {
+async fn handle(State(lists): State<Arc<Lists>>, headers: HeaderMap, body: Bytes) -> Response {
+    let is_modern =
+        headers.get("mcp-protocol-version").is_some_and(|version| version == "2026-07-28");
+    match reply(&lists, is_modern, &body) {
         Ok(body) => {
             ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
         }
@@ -60,23 +61,23 @@ async fn answer(State(lists): State<Arc<Lists>>, headers: HeaderMap, body: Bytes
     }
 }
 
-fn reply(lists: &Lists, modern: bool, body: &[u8]) -> anyhow::Result<Body> {
+fn reply(lists: &Lists, is_modern: bool, body: &[u8]) -> anyhow::Result<Body> {
     let Envelope { id, method } = serde_json::from_slice(body)?;
     let start = format!(r#"{{"jsonrpc":"2.0","id":{}"#, id.get());
     match method {
         "tools/list" => {
-            let rest = if modern { &lists.modern } else { &lists.legacy };
+            let rest = if is_modern { &lists.modern } else { &lists.legacy };
             Ok(Body::new(TwoParts::new(start, rest.clone())))
         }
-        "tools/call" => Ok(user(start, modern)?.into()),
+        "tools/call" => Ok(call_reply(start, is_modern)?.into()),
         _ => anyhow::bail!("expected tools/list or tools/call, found {method}"),
     }
 }
 
-fn user(start: String, modern: bool) -> anyhow::Result<Vec<u8>> {
+fn call_reply(start: String, is_modern: bool) -> anyhow::Result<Vec<u8>> {
     let mut reply = start.into_bytes();
     reply.reserve(384);
-    reply.extend_from_slice(if modern {
+    reply.extend_from_slice(if is_modern {
         br#","result":{"resultType":"complete","content":[{"type":"text","text":"#
     } else {
         br#","result":{"content":[{"type":"text","text":"#
@@ -84,7 +85,7 @@ fn user(start: String, modern: bool) -> anyhow::Result<Vec<u8>> {
     serde_json::to_writer(&mut reply, USER)?;
     reply.extend_from_slice(br#"}],"structuredContent":"#);
     reply.extend_from_slice(USER.as_bytes());
-    reply.extend_from_slice(if modern { META.as_bytes() } else { b"" });
+    reply.extend_from_slice(if is_modern { META.as_bytes() } else { b"" });
     reply.extend_from_slice(b"}}");
     Ok(reply)
 }

@@ -24,13 +24,13 @@ pub(crate) async fn serve(listener: TcpListener, upstream: SocketAddr) -> anyhow
         let _ = stream.set_nodelay(true);
         let (client, uri) = (client.clone(), uri.clone());
         tokio::spawn(async move {
-            let service = service_fn(|request| pass(&client, &uri, request));
+            let service = service_fn(|request| forward(&client, &uri, request));
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
 }
 
-async fn pass(
+async fn forward(
     client: &Client<HttpConnector, Incoming>,
     uri: &Uri,
     mut request: Request<Incoming>,

@@ -8,15 +8,15 @@ use callgate_bench::suite::Suite;
 use http_body_util::BodyExt as _;
 use tower::ServiceExt as _;
 
-async fn answers_every_case(router: &Router) {
+async fn check_every_case(router: &Router) {
     for case in Suite::Server.cases() {
         for request in case.requests().iter().take(3) {
-            let mut sent = Request::post("/mcp").header("host", "127.0.0.1");
+            let mut http_request = Request::post("/mcp").header("host", "127.0.0.1");
             for (name, value) in &request.headers {
-                sent = sent.header(*name, value);
+                http_request = http_request.header(*name, value);
             }
-            let sent = sent.body(Body::from(request.body.clone())).unwrap();
-            let response = router.clone().oneshot(sent).await.unwrap();
+            let http_request = http_request.body(Body::from(request.body.clone())).unwrap();
+            let response = router.clone().oneshot(http_request).await.unwrap();
             let status = response.status();
             let body = response.into_body().collect().await.unwrap().to_bytes();
             let text = String::from_utf8_lossy(&body);
@@ -29,10 +29,10 @@ async fn answers_every_case(router: &Router) {
 
 #[tokio::test]
 async fn bare_answers_every_case() {
-    answers_every_case(&crate::bare::router(&model::tools(TOOLS)).unwrap()).await;
+    check_every_case(&crate::bare::router(&model::tools(TOOLS)).unwrap()).await;
 }
 
 #[tokio::test]
 async fn rmcp_answers_every_case() {
-    answers_every_case(&crate::with_rmcp::router(&model::tools(TOOLS)).unwrap()).await;
+    check_every_case(&crate::with_rmcp::router(&model::tools(TOOLS)).unwrap()).await;
 }

@@ -29,13 +29,13 @@ pub(crate) async fn serve(listener: TcpListener) -> anyhow::Result<()> {
         let (stream, _) = listener.accept().await.context("cannot accept a connection")?;
         let _ = stream.set_nodelay(true);
         tokio::spawn(async {
-            let service = service_fn(answer);
+            let service = service_fn(handle);
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
 }
 
-async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn handle(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let (status, body) = match request.into_body().collect().await {
         Ok(body) => reply(&body.to_bytes()),
         Err(error) => (StatusCode::BAD_REQUEST, error.to_string()),

@@ -23,11 +23,11 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use sha2::{Digest as _, Sha256};
 
 /// Grants by digest of the token.
-type Tokens = HashMap<[u8; 32], Granted>;
+type Tokens = HashMap<[u8; 32], TokenGrants>;
 
 /// Grants of a token: the number of the set, and its sections as bits.
 #[derive(Debug, Clone, Copy)]
-struct Granted {
+struct TokenGrants {
     set: usize,
     sections: u32,
 }
@@ -57,8 +57,8 @@ pub(crate) fn router(tools: &[Tool]) -> anyhow::Result<Router> {
 
 fn tokens() -> Tokens {
     let digest = |number| Sha256::digest(model::token(number).as_bytes()).into();
-    let granted = |set| Granted { set, sections: model::grant_set(set) };
-    (0..model::TOKENS).map(|number| (digest(number), granted(number % model::GRANT_SETS))).collect()
+    let grants = |set| TokenGrants { set, sections: model::grant_set(set) };
+    (0..model::TOKENS).map(|number| (digest(number), grants(number % model::GRANT_SETS))).collect()
 }
 
 async fn check_token(
@@ -71,10 +71,10 @@ async fn check_token(
         .get(AUTHORIZATION)
         .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     let digest = token.map(|token| <[u8; 32]>::from(Sha256::digest(token.as_bytes())));
-    let Some(granted) = digest.and_then(|digest| tokens.get(&digest)).copied() else {
+    let Some(grants) = digest.and_then(|digest| tokens.get(&digest)).copied() else {
         return StatusCode::UNAUTHORIZED.into_response();
     };
-    request.extensions_mut().insert(granted);
+    request.extensions_mut().insert(grants);
     next.run(request).await
 }
 
@@ -84,7 +84,7 @@ impl Handler {
         let all: Vec<(&Tool, rmcp::model::Tool)> = all.collect::<anyhow::Result<_>>()?;
         let visible = |set| {
             let grants = model::grant_set(set);
-            let visible = all.iter().filter(|(tool, _)| tool.is_open_to(grants));
+            let visible = all.iter().filter(|(tool, _)| tool.is_allowed_by(grants));
             visible.map(|(_, tool)| tool.clone()).collect()
         };
         Ok(Self {
@@ -104,10 +104,10 @@ fn rmcp_tool(tool: &Tool) -> anyhow::Result<rmcp::model::Tool> {
     Ok(tool)
 }
 
-fn granted(context: &RequestContext<RoleServer>) -> Result<Granted, ErrorData> {
+fn token_grants(context: &RequestContext<RoleServer>) -> Result<TokenGrants, ErrorData> {
     let parts = context.extensions.get::<Parts>();
-    let granted = parts.and_then(|parts| parts.extensions.get::<Granted>()).copied();
-    granted.ok_or_else(|| ErrorData::internal_error("the request has no grants", None))
+    let grants = parts.and_then(|parts| parts.extensions.get::<TokenGrants>()).copied();
+    grants.ok_or_else(|| ErrorData::internal_error("the request has no grants", None))
 }
 
 impl ServerHandler for Handler {
@@ -120,7 +120,7 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let visible = self.visible.get(granted(&context)?.set).cloned().unwrap_or_default();
+        let visible = self.visible.get(token_grants(&context)?.set).cloned().unwrap_or_default();
         Ok(ListToolsResult::with_all_items(visible))
     }
 
@@ -129,10 +129,10 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let grants = granted(&context)?.sections;
+        let grants = token_grants(&context)?.sections;
         self.tools
             .get(request.name.as_ref())
-            .filter(|tool| tool.is_open_to(grants))
+            .filter(|tool| tool.is_allowed_by(grants))
             .ok_or_else(|| ErrorData::invalid_params("no such tool", None))?;
         let mut result = CallToolResult::structured(model::user());
         // `isError` is omitted, because the other servers omit it too.

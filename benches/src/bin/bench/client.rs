@@ -11,20 +11,20 @@ use mio::{Events, Poll, Token};
 use crate::connection::Connection;
 
 /// Maximum time without a reply.
-const SILENCE: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause between two polls for replies at a fixed rate, if the load generator shares its core with the servers. A
 /// timeout of [`Poll`] cannot replace this pause, because such a timeout is rounded to milliseconds.
-const PAUSE: Duration = Duration::from_micros(50);
+const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
 /// Bytes of a request and the expected reply.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedRequest {
     request: Request,
     bytes: Vec<u8>,
     expected: memmem::Finder<'static>,
 }
 
-impl Prepared {
+impl PreparedRequest {
     /// Encodes a request to a server.
     pub(crate) fn new(request: Request, address: SocketAddr) -> Self {
         let mut text = format!("POST /mcp HTTP/1.1\r\nHost: {address}\r\n");
@@ -48,18 +48,18 @@ impl Prepared {
 }
 
 /// Encodes the requests of a case for a server.
-pub(crate) fn prepare(case: Case, address: SocketAddr) -> Vec<Prepared> {
-    case.requests().into_iter().map(|request| Prepared::new(request, address)).collect()
+pub(crate) fn prepare(case: Case, address: SocketAddr) -> Vec<PreparedRequest> {
+    case.requests().into_iter().map(|request| PreparedRequest::new(request, address)).collect()
 }
 
 /// How the load generator waits for replies.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Waiting {
+pub(crate) enum WaitMode {
     /// Polls without sleeping, on a separate core. To wake the load generator would take time of the server's core.
     Spin,
     /// Sleeps until a reply arrives.
     Block,
-    /// Polls every [`PAUSE`].
+    /// Polls every [`POLL_INTERVAL`].
     Pause,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Client {
     events: Events,
     connections: Vec<(Connection, Option<usize>)>,
     /// Time at which the last request was sent or the last replies arrived.
-    heard: Instant,
+    last_activity: Instant,
 }
 
 impl Client {
@@ -81,7 +81,7 @@ impl Client {
             .map(|number| Ok((Connection::open(address, &poll, Token(number))?, None)))
             .collect::<anyhow::Result<_>>()?;
         let events = Events::with_capacity(1024);
-        Ok(Self { poll, events, connections, heard: Instant::now() })
+        Ok(Self { poll, events, connections, last_activity: Instant::now() })
     }
 
     /// Returns the numbers of the connections.
@@ -93,58 +93,63 @@ impl Client {
     pub(crate) fn send(
         &mut self,
         connection: usize,
-        requests: &[Prepared],
+        requests: &[PreparedRequest],
         request: usize,
     ) -> anyhow::Result<()> {
         let prepared = requests.get(request).context("no such request")?;
-        let (connection, under_way) =
+        let (connection, in_flight) =
             self.connections.get_mut(connection).context("no such connection")?;
-        *under_way = Some(request);
-        self.heard = Instant::now();
+        *in_flight = Some(request);
+        self.last_activity = Instant::now();
         connection.send(&prepared.bytes)
     }
 
-    /// Reads and checks the available replies, and adds the connections that are now idle to `free`.
+    /// Reads and checks the available replies, and adds the connections that are now idle to `idle`.
     pub(crate) fn receive(
         &mut self,
-        requests: &[Prepared],
-        free: &mut Vec<usize>,
-        waiting: Waiting,
+        requests: &[PreparedRequest],
+        idle: &mut Vec<usize>,
+        wait_mode: WaitMode,
     ) -> anyhow::Result<()> {
-        let timeout = if matches!(waiting, Waiting::Block) { SILENCE } else { Duration::ZERO };
+        let timeout =
+            if matches!(wait_mode, WaitMode::Block) { REPLY_TIMEOUT } else { Duration::ZERO };
         self.poll.poll(&mut self.events, Some(timeout))?;
-        if self.events.is_empty() && matches!(waiting, Waiting::Pause) {
-            std::thread::sleep(PAUSE);
+        if self.events.is_empty() && matches!(wait_mode, WaitMode::Pause) {
+            std::thread::sleep(POLL_INTERVAL);
         }
         if !self.events.is_empty() {
-            self.heard = Instant::now();
-        } else if self.heard.elapsed() >= SILENCE
-            && self.connections.iter().any(|(_, under_way)| under_way.is_some())
+            self.last_activity = Instant::now();
+        } else if self.last_activity.elapsed() >= REPLY_TIMEOUT
+            && self.connections.iter().any(|(_, in_flight)| in_flight.is_some())
         {
-            bail!("no reply for {SILENCE:?}");
+            bail!("no reply for {REPLY_TIMEOUT:?}");
         }
         for event in &self.events {
             let Token(number) = event.token();
-            let Some((connection, under_way)) = self.connections.get_mut(number) else { continue };
-            let Some(prepared) = under_way.and_then(|request| requests.get(request)) else {
+            let Some((connection, in_flight)) = self.connections.get_mut(number) else { continue };
+            let Some(prepared) = in_flight.and_then(|request| requests.get(request)) else {
                 continue;
             };
             if let Some((status, body)) = connection.receive()? {
                 prepared.check(status, body)?;
-                *under_way = None;
-                free.push(number);
+                *in_flight = None;
+                idle.push(number);
             }
         }
         Ok(())
     }
 
     /// Sends a request and checks the whole reply. Returns its body.
-    pub(crate) fn ask(&mut self, case: Case, prepared: &Prepared) -> anyhow::Result<&[u8]> {
+    pub(crate) fn exchange(
+        &mut self,
+        case: Case,
+        prepared: &PreparedRequest,
+    ) -> anyhow::Result<&[u8]> {
         let (connection, _) = self.connections.first_mut().context("no connection")?;
         connection.send(&prepared.bytes)?;
         while connection.receive()?.is_none() {
-            self.poll.poll(&mut self.events, Some(SILENCE))?;
-            ensure!(!self.events.is_empty(), "no reply for {SILENCE:?}");
+            self.poll.poll(&mut self.events, Some(REPLY_TIMEOUT))?;
+            ensure!(!self.events.is_empty(), "no reply for {REPLY_TIMEOUT:?}");
         }
         let (status, body) = connection.reply()?.context("no reply")?;
         prepared.check(status, body)?;

@@ -43,9 +43,9 @@ impl Connection {
     /// Reads available bytes. Returns status and body once the reply is complete.
     pub(crate) fn receive(&mut self) -> anyhow::Result<Option<(u16, &[u8])>> {
         loop {
-            let room = self.buffer.get_mut(self.filled..).unwrap_or_default();
-            let room_length = room.len();
-            let read = match self.stream.read(room) {
+            let unfilled = self.buffer.get_mut(self.filled..).unwrap_or_default();
+            let unfilled_length = unfilled.len();
+            let read = match self.stream.read(unfilled) {
                 Ok(read) => read,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -59,7 +59,7 @@ impl Connection {
                 return Ok(Some((status, body)));
             }
             // If the read was partial, the next event announces the rest.
-            if read < room_length {
+            if read < unfilled_length {
                 return Ok(None);
             }
         }

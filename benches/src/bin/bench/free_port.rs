@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 
 /// Maximum time until a server listens.
-const PATIENCE: Duration = Duration::from_mins(1);
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Returns a loopback address with a free port.
 pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
@@ -15,11 +15,11 @@ pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
 }
 
 /// Waits until a child process listens.
-pub(crate) fn wait_for(child: &mut Child, address: SocketAddr) -> anyhow::Result<()> {
-    let begun = Instant::now();
+pub(crate) fn wait_until_listening(child: &mut Child, address: SocketAddr) -> anyhow::Result<()> {
+    let started = Instant::now();
     while TcpStream::connect(address).is_err() {
         ensure!(child.try_wait()?.is_none(), "the process for {address} has ended");
-        ensure!(begun.elapsed() < PATIENCE, "no process listens on {address}");
+        ensure!(started.elapsed() < START_TIMEOUT, "no process listens on {address}");
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())

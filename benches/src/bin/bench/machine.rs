@@ -70,8 +70,8 @@ fn range(cores: usize) -> String {
 }
 
 fn pin_self(cores: &str) -> bool {
-    let own = std::process::id().to_string();
-    let output = Command::new("taskset").args(["-a", "-c", "-p", cores, &own]).output();
+    let pid = std::process::id().to_string();
+    let output = Command::new("taskset").args(["-a", "-c", "-p", cores, &pid]).output();
     output.is_ok_and(|output| output.status.success())
 }
 

@@ -3,11 +3,11 @@
 mod anvil;
 mod client;
 mod connection;
-mod contender;
 mod free_port;
 mod load;
 mod machine;
 mod measure;
+mod measured_server;
 mod nginx;
 mod peers;
 mod process;

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use callgate_bench::candidate::Candidate;
 use callgate_bench::case::Case;
-use callgate_bench::packages::{beside, run as output};
+use callgate_bench::packages::{program_path, run as output};
 use callgate_bench::suite::{Level, Suite};
 
-use crate::client::{Client, Prepared};
-use crate::contender::Contender;
+use crate::client::{Client, PreparedRequest};
 use crate::machine::{Machine, Placement};
+use crate::measured_server::MeasuredServer;
 use crate::process::Server;
-use crate::registry::{Registry, USUAL};
+use crate::registry::{DEFAULT_SIZE, Registry};
 use crate::repeats::Repeats;
 use crate::results::{CaseResults, Latencies, Load, Results, ServerResults};
 use crate::statistics::Spread;
@@ -37,7 +37,7 @@ pub(crate) struct Plan {
 }
 
 /// What all servers with the same number of threads share.
-struct Stage<'p> {
+struct Setup<'p> {
     plan: &'p Plan,
     placement: Placement,
     service: Option<Server>,
@@ -58,13 +58,13 @@ pub(crate) fn run(plan: &Plan, machine: &Machine) -> anyhow::Result<Results> {
     }
     let (mut cases, mut servers) = (Vec::new(), Vec::new());
     for &threads in plan.suite.threads() {
-        let stage = Stage::new(plan, machine.place(threads))?;
-        let start_ups = if servers.is_empty() { stage.start_ups(&candidates)? } else { Vec::new() };
-        let started = candidates.iter().map(|&candidate| Ok((candidate, stage.start(candidate)?)));
+        let setup = Setup::new(plan, machine.place(threads))?;
+        let start_ups = if servers.is_empty() { setup.start_ups(&candidates)? } else { Vec::new() };
+        let started = candidates.iter().map(|&candidate| Ok((candidate, setup.start(candidate)?)));
         let started = started.collect::<anyhow::Result<Vec<_>>>()?;
         for case in plan.suite.cases() {
             for &connections in plan.suite.connections() {
-                cases.push(stage.run_case(case, Level { threads, connections }, &started)?);
+                cases.push(setup.run_case(case, Level { threads, connections }, &started)?);
             }
         }
         for (&(candidate, ref server), start_up) in started.iter().zip(start_ups) {
@@ -72,7 +72,7 @@ pub(crate) fn run(plan: &Plan, machine: &Machine) -> anyhow::Result<Results> {
             servers.push(ServerResults { candidate, start_up, memory });
         }
     }
-    cases.sort_by_key(|one| plan.suite.cases().iter().position(|case| *case == one.case));
+    cases.sort_by_key(|results| plan.suite.cases().iter().position(|case| *case == results.case));
     Ok(Results { cases, servers, versions, skipped })
 }
 
@@ -80,10 +80,10 @@ pub(crate) fn run(plan: &Plan, machine: &Machine) -> anyhow::Result<Results> {
 fn version(candidate: Candidate) -> anyhow::Result<Option<String>> {
     let version = |program: &Path, argument| output(Command::new(program).arg(argument));
     Ok(match candidate {
-        Candidate::Callgate => Some(version(&beside("callgate")?, "--version")?),
-        Candidate::Bare => locked("axum"),
-        Candidate::Rmcp => locked("rmcp"),
-        Candidate::Hyper => locked("hyper"),
+        Candidate::Callgate => Some(version(&program_path("callgate")?, "--version")?),
+        Candidate::Bare => locked_version("axum"),
+        Candidate::Rmcp => locked_version("rmcp"),
+        Candidate::Hyper => locked_version("hyper"),
         Candidate::Nginx => Some(output(nginx::program()?.arg("-v"))?),
         Candidate::Toolbox => Some(version(&peers::toolbox_program()?, "--version")?),
         Candidate::Fastmcp => {
@@ -96,17 +96,17 @@ fn version(candidate: Candidate) -> anyhow::Result<Option<String>> {
 }
 
 /// Returns name and version of a crate.
-fn locked(name: &str) -> Option<String> {
+fn locked_version(name: &str) -> Option<String> {
     let lock = include_str!("../../../../Cargo.lock");
     let (_, rest) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
     Some(format!("{name} {}", rest.split('"').next()?))
 }
 
-impl<'p> Stage<'p> {
+impl<'p> Setup<'p> {
     fn new(plan: &'p Plan, placement: Placement) -> anyhow::Result<Self> {
         let service = match plan.suite {
             Suite::Forward => Some(Server::start(Candidate::Upstream, None, &placement)?),
-            Suite::Batch => Some(Server::of_anvil(&placement)?),
+            Suite::Batch => Some(Server::start_anvil(&placement)?),
             Suite::Server | Suite::Scale => None,
         };
         let address = service.as_ref().map_or(NO_SERVICE, Server::address);
@@ -114,7 +114,7 @@ impl<'p> Stage<'p> {
         for &candidate in plan.suite.candidates() {
             let is_batch = candidate == Candidate::Batch;
             if is_batch || candidate == Candidate::Callgate {
-                let registry = Registry::create(USUAL, address, is_batch)?;
+                let registry = Registry::create(DEFAULT_SIZE, address, is_batch)?;
                 if plan.suite == Suite::Batch {
                     registry.add_chain()?;
                 }
@@ -126,7 +126,7 @@ impl<'p> Stage<'p> {
 
     fn start(&self, candidate: Candidate) -> anyhow::Result<Server> {
         match self.registries.iter().find(|(other, _)| *other == candidate) {
-            Some((_, registry)) => Server::of_callgate(registry, Some(&self.placement)),
+            Some((_, registry)) => Server::start_callgate(registry, Some(&self.placement)),
             None => {
                 let service = self.service.as_ref().map(Server::address);
                 Server::start(candidate, service, &self.placement)
@@ -138,13 +138,13 @@ impl<'p> Stage<'p> {
     fn start_ups(&self, candidates: &[Candidate]) -> anyhow::Result<Vec<Spread>> {
         progress("start-up");
         let case = *self.plan.suite.cases().first().context("no cases")?;
-        let mut taken = vec![Vec::new(); candidates.len()];
+        let mut times = vec![Vec::new(); candidates.len()];
         for _ in 0..self.plan.starts {
-            for (&candidate, taken) in candidates.iter().zip(&mut taken) {
-                taken.push(start_up(case, || self.start(candidate))?);
+            for (&candidate, times) in candidates.iter().zip(&mut times) {
+                times.push(start_up(case, || self.start(candidate))?);
             }
         }
-        Ok(taken.into_iter().map(Spread::of).collect())
+        Ok(times.into_iter().map(Spread::of).collect())
     }
 
     fn run_case(
@@ -155,15 +155,15 @@ impl<'p> Stage<'p> {
     ) -> anyhow::Result<CaseResults> {
         let Level { threads, connections } = level;
         progress(&format!("{case}: {threads} threads, {connections} connections"));
-        let (mut contenders, mut loads) = (Vec::new(), Vec::new());
+        let (mut measured_servers, mut loads) = (Vec::new(), Vec::new());
         let (mut first_replies, mut failures) = (Vec::new(), Vec::new());
         for &(candidate, ref server) in servers {
             let is_separate = self.placement.is_separate;
             let service = self.service.as_ref();
-            let mut contender =
-                Contender::new(candidate, server, service, connections, is_separate);
-            let reply = contender.prepare(case);
-            let reply = reply.and_then(|reply| contender.warm_up().map(|()| reply));
+            let mut measured_server =
+                MeasuredServer::new(candidate, server, service, connections, is_separate);
+            let reply = measured_server.prepare(case);
+            let reply = reply.and_then(|reply| measured_server.warm_up().map(|()| reply));
             let reply = match reply {
                 Err(error) if candidate.is_peer() => {
                     failures
@@ -172,7 +172,7 @@ impl<'p> Stage<'p> {
                 }
                 reply => reply?,
             };
-            contenders.push(contender);
+            measured_servers.push(measured_server);
             loads.push(Load { candidate, reply_bytes: reply.len(), rounds: Vec::new() });
             first_replies.push(reply);
         }
@@ -181,7 +181,7 @@ impl<'p> Stage<'p> {
         }
         let mut repeats = Repeats::new(self.plan.rounds);
         let rounds = repeats.rounds(self.plan.rounds, || {
-            contenders.iter().map(|one| one.round(self.plan.length)).collect()
+            measured_servers.iter().map(|server| server.round(self.plan.length)).collect()
         })?;
         for round in rounds {
             for (load, round) in loads.iter_mut().zip(round) {
@@ -189,18 +189,18 @@ impl<'p> Stage<'p> {
             }
         }
         let latencies = if level == Level::MAIN {
-            self.latencies(&contenders, &loads, &mut repeats)?
+            self.latencies(&measured_servers, &loads, &mut repeats)?
         } else {
             Vec::new()
         };
-        Ok(CaseResults { case, level, loads, failures, latencies, repeated: repeats.made })
+        Ok(CaseResults { case, level, loads, failures, latencies, repeated: repeats.repeated })
     }
 
     /// Measures latency at half of the baseline's throughput and, if a server cannot keep up, also at half of the
     /// slowest server's.
     fn latencies(
         &self,
-        contenders: &[Contender<'_>],
+        measured_servers: &[MeasuredServer<'_>],
         loads: &[Load],
         repeats: &mut Repeats,
     ) -> anyhow::Result<Vec<Latencies>> {
@@ -209,27 +209,30 @@ impl<'p> Stage<'p> {
         let baseline = loads.iter().find(|load| load.candidate == baseline);
         let baseline = throughput(baseline.context("no baseline")?);
         let slowest = loads.iter().map(throughput).fold(f64::INFINITY, f64::min);
-        let first = self.at_rate(contenders, baseline / 2.0, repeats)?;
-        if contenders.iter().all(|one| first.kept_up(one.candidate)) {
+        let first = self.at_rate(measured_servers, baseline / 2.0, repeats)?;
+        if measured_servers.iter().all(|server| first.sustained_rate(server.candidate)) {
             return Ok(vec![first]);
         }
-        Ok(vec![first, self.at_rate(contenders, slowest / 2.0, repeats)?])
+        Ok(vec![first, self.at_rate(measured_servers, slowest / 2.0, repeats)?])
     }
 
     fn at_rate(
         &self,
-        contenders: &[Contender<'_>],
+        measured_servers: &[MeasuredServer<'_>],
         per_second: f64,
         repeats: &mut Repeats,
     ) -> anyhow::Result<Latencies> {
         progress(&format!("  {per_second:.0} requests a second"));
         let Plan { latency_rounds, latency_length, .. } = *self.plan;
         let rounds = repeats.rounds(latency_rounds, || {
-            contenders.iter().map(|one| one.paced_round(per_second, latency_length)).collect()
+            measured_servers
+                .iter()
+                .map(|server| server.paced_round(per_second, latency_length))
+                .collect()
         })?;
-        let servers = contenders.iter().enumerate().map(|(number, contender)| {
-            let own = rounds.iter().filter_map(|round| Some(round.get(number)?.0));
-            (contender.candidate, own.collect())
+        let servers = measured_servers.iter().enumerate().map(|(number, measured_server)| {
+            let percentiles = rounds.iter().filter_map(|round| Some(round.get(number)?.0));
+            (measured_server.candidate, percentiles.collect())
         });
         Ok(Latencies { per_second, servers: servers.collect() })
     }
@@ -242,7 +245,7 @@ pub(crate) fn start_up(
 ) -> anyhow::Result<f64> {
     let started = Instant::now();
     let server = start()?;
-    let request = Prepared::new(case.request(0), server.address());
-    Client::connect(server.address(), 1)?.ask(case, &request).context("first reply")?;
+    let request = PreparedRequest::new(case.request(0), server.address());
+    Client::connect(server.address(), 1)?.exchange(case, &request).context("first reply")?;
     Ok(started.elapsed().as_secs_f64() * 1e3)
 }

@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use callgate_bench::packages::target;
+use callgate_bench::packages::target_directory;
 use callgate_test_support::debian;
 
 use crate::machine::Placement;
 
 /// Returns nginx, which is unpacked below `target` if the system does not have it.
 pub(crate) fn program() -> anyhow::Result<Command> {
-    Ok(debian(&target()?.join("tmp"), "nginx", "nginx"))
+    Ok(debian(&target_directory()?.join("tmp"), "nginx", "nginx"))
 }
 
 /// Returns the command of nginx in front of an upstream.
@@ -23,7 +23,7 @@ pub(crate) fn command(
 ) -> anyhow::Result<Command> {
     let nginx = program()?;
     let configuration = directory.join("nginx.conf");
-    let text = configured(directory, address, upstream, placement.threads);
+    let text = configuration_text(directory, address, upstream, placement.threads);
     std::fs::write(&configuration, text)?;
     let mut command = placement.command(Path::new(nginx.get_program()));
     command.envs(nginx.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -33,7 +33,7 @@ pub(crate) fn command(
 
 /// Returns a tuned configuration: no access log, persistent connections to the upstream, and no temporary files for
 /// bodies of this size.
-fn configured(
+fn configuration_text(
     directory: &Path,
     address: SocketAddr,
     upstream: SocketAddr,

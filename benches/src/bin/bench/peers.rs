@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use callgate_bench::packages::{npm_binary, pypi};
+use callgate_bench::packages::{install_pypi, npm_binary};
 
 use crate::machine::Placement;
 
@@ -96,5 +96,5 @@ pub(crate) fn fastmcp(
 
 /// Installs `FastMCP`. Returns the Python interpreter that can import it.
 pub(crate) fn fastmcp_python() -> anyhow::Result<PathBuf> {
-    pypi(FASTMCP)
+    install_pypi(FASTMCP)
 }

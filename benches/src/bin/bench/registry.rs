@@ -61,18 +61,18 @@ pub(crate) struct Size {
 }
 
 /// The size that comparisons use.
-pub(crate) const USUAL: Size = Size { methods: model::TOOLS, tokens: model::TOKENS };
+pub(crate) const DEFAULT_SIZE: Size = Size { methods: model::TOOLS, tokens: model::TOKENS };
 
 impl Registry {
     /// Creates a registry with default limits. Its methods belong to a service, except for one function of the demo.
     pub(crate) fn create(size: Size, service: SocketAddr, batch: bool) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
-        let table = format!("[upstreams.service]\nurl = \"http://{service}/\"\nbatch = {batch}\n");
-        std::fs::write(directory.path().join("callgate.toml"), table)?;
+        let config = format!("[upstreams.service]\nurl = \"http://{service}/\"\nbatch = {batch}\n");
+        std::fs::write(directory.path().join("callgate.toml"), config)?;
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let registry = Self { directory, runtime };
         // The first start creates the tables.
-        drop(Server::of_callgate(&registry, None)?);
+        drop(Server::start_callgate(&registry, None)?);
         registry.fill(size)?;
         Ok(registry)
     }
@@ -83,7 +83,7 @@ impl Registry {
     }
 
     /// Changes the descriptions of methods that match a pattern.
-    pub(crate) fn describe(&self, pattern: &str, description: &str) -> anyhow::Result<()> {
+    pub(crate) fn set_descriptions(&self, pattern: &str, description: &str) -> anyhow::Result<()> {
         const DESCRIBE: &str = "UPDATE rpc_methods SET description = ? WHERE rpc_method GLOB ?";
         self.runtime.block_on(async {
             let update = sqlx::query(DESCRIBE).bind(description).bind(pattern);
@@ -111,17 +111,17 @@ impl Registry {
         self.runtime.block_on(async {
             let mut connection = self.connect().await?;
             sqlx::query("BEGIN").execute(&mut connection).await?;
-            let to = &mut connection;
-            insert(to, SECTIONS, (0..model::SECTIONS).map(section)).await?;
-            insert(to, ROLES, (0..model::GRANT_SETS).map(role)).await?;
-            insert(to, GRANTS, (0..model::GRANT_SETS).flat_map(grants)).await?;
-            sqlx::query(DEMO_GRANTS).execute(&mut *to).await?;
-            insert(to, USERS, (0..size.tokens).map(user)).await?;
-            insert(to, TOKENS, (0..size.tokens).map(token)).await?;
-            insert(to, METHODS, methods(size.methods)).await?;
-            sqlx::query(ACTIONS).execute(&mut *to).await?;
-            sqlx::query(HIDE_DEMO).execute(&mut *to).await?;
-            sqlx::query("COMMIT").execute(to).await?;
+            let connection = &mut connection;
+            insert(connection, SECTIONS, (0..model::SECTIONS).map(section)).await?;
+            insert(connection, ROLES, (0..model::GRANT_SETS).map(role)).await?;
+            insert(connection, GRANTS, (0..model::GRANT_SETS).flat_map(grants)).await?;
+            sqlx::query(DEMO_GRANTS).execute(&mut *connection).await?;
+            insert(connection, USERS, (0..size.tokens).map(user)).await?;
+            insert(connection, TOKENS, (0..size.tokens).map(token)).await?;
+            insert(connection, METHODS, methods(size.methods)).await?;
+            sqlx::query(ACTIONS).execute(&mut *connection).await?;
+            sqlx::query(HIDE_DEMO).execute(&mut *connection).await?;
+            sqlx::query("COMMIT").execute(connection).await?;
             Ok(())
         })
     }

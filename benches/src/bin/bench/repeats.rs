@@ -5,14 +5,14 @@ use crate::results::Cores;
 /// Number of repeated rounds, and number of rounds that may still be repeated.
 #[derive(Debug)]
 pub(crate) struct Repeats {
-    pub(crate) made: usize,
-    left: usize,
+    pub(crate) repeated: usize,
+    remaining: usize,
 }
 
 impl Repeats {
     /// Allows as many repetitions as rounds.
     pub(crate) fn new(rounds: usize) -> Self {
-        Self { made: 0, left: rounds }
+        Self { repeated: 0, remaining: rounds }
     }
 
     /// Runs the rounds. A round measures every server. If one of the measurements was disturbed, repeats the whole
@@ -25,9 +25,9 @@ impl Repeats {
         let mut rounds = Vec::with_capacity(count);
         while rounds.len() < count {
             let figures = round()?;
-            if self.left > 0 && figures.iter().any(|(_, cores)| cores.is_disturbed()) {
-                self.left -= 1;
-                self.made += 1;
+            if self.remaining > 0 && figures.iter().any(|(_, cores)| cores.is_disturbed()) {
+                self.remaining -= 1;
+                self.repeated += 1;
                 continue;
             }
             rounds.push(figures.into_iter().map(|(figure, _)| figure).collect());

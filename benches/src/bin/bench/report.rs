@@ -16,19 +16,19 @@ use crate::statistics::Spread;
 
 /// Returns the report as Markdown.
 pub(crate) fn markdown(plan: &Plan, machine: &Machine, results: &Results) -> String {
-    let (title, word) = match plan.suite {
+    let (title, name) = match plan.suite {
         Suite::Forward => ("forwarded calls", "forward"),
         Suite::Batch => ("batches", "batches"),
         Suite::Server | Suite::Scale => ("server", "server"),
     };
-    let mut out = format!("# Benchmark: {title}\n\n{}", heading(word, machine, &results.versions));
+    let mut out = format!("# Benchmark: {title}\n\n{}", heading(name, machine, &results.versions));
     if let Some(picture) = picture_title(plan.suite) {
-        let _ = writeln!(out, "![{picture}]({word}.svg)\n");
+        let _ = writeln!(out, "![{picture}]({name}.svg)\n");
     }
     out.push_str(&method(plan, results));
     for case in plan.suite.cases() {
         let levels: Vec<&CaseResults> =
-            results.cases.iter().filter(|one| one.case == case).collect();
+            results.cases.iter().filter(|case_results| case_results.case == case).collect();
         out.push_str(&case_section(case, &levels, plan.suite.baseline()));
     }
     out.push_str(&server_section(results));
@@ -36,10 +36,10 @@ pub(crate) fn markdown(plan: &Plan, machine: &Machine, results: &Results) -> Str
 }
 
 /// Returns the sentences about the command, the machine and the versions.
-pub(crate) fn heading(word: &str, machine: &Machine, versions: &[String]) -> String {
+pub(crate) fn heading(name: &str, machine: &Machine, versions: &[String]) -> String {
     let date = run(std::process::Command::new("date").args(["-u", "+%Y-%m-%d"]));
     format!(
-        "Written by `cargo xtask bench {word}`. Measured on {} on {} cores of {}, Linux {}. \
+        "Written by `cargo xtask bench {name}`. Measured on {} on {} cores of {}, Linux {}. \
          Versions: {}.\n\n",
         date.unwrap_or_default(),
         machine.cores,
@@ -141,7 +141,8 @@ fn case_section(case: Case, levels: &[&CaseResults], baseline: Candidate) -> Str
         &throughput,
         "reply bytes",
     ]);
-    let shown = |spread: Option<Spread>| spread.map_or_else(|| "–".to_owned(), |s| s.to_string());
+    let ratio_text =
+        |spread: Option<Spread>| spread.map_or_else(|| "–".to_owned(), |s| s.to_string());
     for results in levels {
         let other = results.load(baseline);
         for load in &results.loads {
@@ -150,9 +151,9 @@ fn case_section(case: Case, levels: &[&CaseResults], baseline: Candidate) -> Str
                 results.level.threads.to_string(),
                 results.level.connections.to_string(),
                 format!("{:.1}", load.median(|round| round.cpu)),
-                shown(other.map(|other| load.ratio(other, |round| round.cpu))),
+                ratio_text(other.map(|other| load.ratio(other, |round| round.cpu))),
                 thousands(load.median(|round| round.throughput)),
-                shown(other.map(|other| load.ratio(other, |round| round.throughput))),
+                ratio_text(other.map(|other| load.ratio(other, |round| round.throughput))),
                 load.reply_bytes.to_string(),
             ]);
         }
@@ -173,7 +174,7 @@ fn latency_table(latencies: &Latencies, baseline: Candidate) -> Table {
     let mut table = Table::new(&[&rate, "p50", "p99", &format!("p99 to {baseline}")]);
     for (candidate, rounds) in &latencies.servers {
         let name = candidate.to_string();
-        if !latencies.kept_up(*candidate) {
+        if !latencies.sustained_rate(*candidate) {
             table.row([name, "cannot keep up".to_owned(), String::new(), String::new()]);
             continue;
         }
@@ -201,8 +202,10 @@ fn utilisation(levels: &[&CaseResults]) -> String {
 
 /// Describes the use of the cores, and how often other processes or the host disturbed a measurement.
 pub(crate) fn disturbance(cores: &[Cores]) -> String {
-    let share = |figure: fn(&Cores) -> f64| Spread::of(cores.iter().map(|one| figure(one) * 100.0));
-    let (others, stolen) = (share(|cores| cores.others), share(|cores| cores.stolen));
+    let share =
+        |figure: fn(&Cores) -> f64| Spread::of(cores.iter().map(|cores| figure(cores) * 100.0));
+    let (other_processes, stolen) =
+        (share(|cores| cores.other_processes), share(|cores| cores.stolen));
     let (servers, generator) = (share(|cores| cores.servers), share(|cores| cores.generator));
     let disturbed = cores.iter().filter(|cores| cores.is_disturbed()).count();
     format!(
@@ -214,8 +217,8 @@ pub(crate) fn disturbance(cores: &[Cores]) -> String {
         servers.max,
         generator.min,
         generator.max,
-        others.median,
-        others.max,
+        other_processes.median,
+        other_processes.max,
         stolen.median,
         stolen.max,
         cores.len(),
@@ -253,15 +256,22 @@ fn picture_title(suite: Suite) -> Option<&'static str> {
 /// Returns a picture of the throughput at [`Level::MAIN`], in the modern era.
 pub(crate) fn picture(suite: Suite, results: &Results) -> Option<String> {
     let title = picture_title(suite)?.to_owned();
-    let shown = |one: &&CaseResults| one.level == Level::MAIN && one.case.era == Era::Modern;
-    let groups = results.cases.iter().filter(shown).map(|one| {
-        let bars = one.loads.iter().map(|load| {
+    let is_pictured = |case_results: &&CaseResults| {
+        case_results.level == Level::MAIN && case_results.case.era == Era::Modern
+    };
+    let groups = results.cases.iter().filter(is_pictured).map(|case_results| {
+        let bars = case_results.loads.iter().map(|load| {
             let throughput = load.median(|round| round.throughput);
-            let is_own = load.candidate == Candidate::Callgate;
+            let is_callgate = load.candidate == Candidate::Callgate;
             let label = label(load.candidate);
-            Bar { label: label.to_owned(), value: throughput, text: thousands(throughput), is_own }
+            Bar {
+                label: label.to_owned(),
+                value: throughput,
+                text: thousands(throughput),
+                is_callgate,
+            }
         });
-        let heading = if suite == Suite::Forward { "" } else { one.case.method.as_str() };
+        let heading = if suite == Suite::Forward { "" } else { case_results.case.method.as_str() };
         Group { heading: heading.to_owned(), bars: bars.collect() }
     });
     Some(Chart { title, groups: groups.collect() }.to_string())
@@ -289,8 +299,8 @@ pub(crate) fn thousands(number: f64) -> String {
     }
     let digits = format!("{number:.0}");
     let mut out = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
@@ -303,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_commas() {
+    fn numbers_have_commas_between_thousands() {
         assert_eq!([7.0, 1234.4, 123_456.0].map(thousands), ["7", "1,234", "123,456"]);
     }
 }

@@ -8,7 +8,7 @@ use callgate_bench::suite::Level;
 
 use crate::load::{Full, Paced};
 use crate::statistics::Spread;
-use crate::usage::{Memory, Used};
+use crate::usage::{CpuUsage, Memory};
 
 /// Maximum CPU time of other processes, and of the host, as a share of one core. If it is exceeded, the round is
 /// repeated.
@@ -67,7 +67,7 @@ pub(crate) struct Cores {
     /// Load generator.
     pub(crate) generator: f64,
     /// All other processes. The kernel counts in hundredths of a second.
-    pub(crate) others: f64,
+    pub(crate) other_processes: f64,
     /// Share of time in which the host of a virtual machine used the core.
     pub(crate) stolen: f64,
 }
@@ -97,32 +97,32 @@ pub(crate) struct ServerResults {
 
 impl Round {
     /// Computes the result of a round.
-    pub(crate) fn of(load: Full, used: Used) -> Self {
+    pub(crate) fn of(load: Full, cpu_usage: CpuUsage) -> Self {
         let answered = f64::from(load.answered);
         Self {
-            cpu: used.server.as_secs_f64() * 1e6 / answered,
-            throughput: answered / load.took.as_secs_f64(),
+            cpu: cpu_usage.server.as_secs_f64() * 1e6 / answered,
+            throughput: answered / load.elapsed.as_secs_f64(),
             answered: load.answered,
-            cores: Cores::of(load.took, used),
+            cores: Cores::of(load.elapsed, cpu_usage),
         }
     }
 }
 
 impl Cores {
     /// Computes the shares of a round.
-    pub(crate) fn of(took: Duration, used: Used) -> Self {
-        let share = |time: Duration| time.as_secs_f64() / took.as_secs_f64();
+    pub(crate) fn of(elapsed: Duration, cpu_usage: CpuUsage) -> Self {
+        let share = |time: Duration| time.as_secs_f64() / elapsed.as_secs_f64();
         Self {
-            servers: share(used.server + used.service),
-            generator: share(used.generator),
-            others: share(used.others()),
-            stolen: share(used.stolen),
+            servers: share(cpu_usage.server + cpu_usage.service),
+            generator: share(cpu_usage.generator),
+            other_processes: share(cpu_usage.other_processes()),
+            stolen: share(cpu_usage.stolen),
         }
     }
 
     /// Returns `true` if other processes or the host used the cores for too long.
     pub(crate) fn is_disturbed(&self) -> bool {
-        self.others.max(self.stolen) > MAX_DISTURBED
+        self.other_processes.max(self.stolen) > MAX_DISTURBED
     }
 }
 
@@ -135,7 +135,7 @@ impl Load {
     /// Returns the ratio of a value to that of another server in the same round.
     pub(crate) fn ratio(&self, other: &Self, figure: impl Fn(&Round) -> f64) -> Spread {
         let pairs = self.rounds.iter().zip(&other.rounds);
-        Spread::of(pairs.map(|(own, other)| figure(own) / figure(other)))
+        Spread::of(pairs.map(|(round, other)| figure(round) / figure(other)))
     }
 }
 
@@ -154,29 +154,29 @@ impl Latencies {
     }
 
     /// Returns `true` if a server kept up in most rounds.
-    pub(crate) fn kept_up(&self, candidate: Candidate) -> bool {
+    pub(crate) fn sustained_rate(&self, candidate: Candidate) -> bool {
         Spread::of(self.rounds(candidate).iter().map(|round| round.p99)).median.is_finite()
     }
 
     /// Returns the ratio of a server's 99th percentile to that of another server in the same round.
     pub(crate) fn ratio(&self, candidate: Candidate, other: Candidate) -> Spread {
         let pairs = self.rounds(candidate).iter().zip(self.rounds(other));
-        Spread::of(pairs.map(|(own, other)| own.p99 / other.p99))
+        Spread::of(pairs.map(|(round, other)| round.p99 / other.p99))
     }
 }
 
 impl Paced {
     /// Computes the percentiles of a round.
     pub(crate) fn percentiles(&self) -> Percentiles {
-        let at = |index: usize| {
-            let latency = self.latencies.get(index).filter(|_| self.left == 0);
+        let latency_at = |index: usize| {
+            let latency = self.latencies.get(index).filter(|_| self.unsent == 0);
             latency.map_or(f64::INFINITY, |latency| latency.as_secs_f64() * 1e6)
         };
         let count = self.latencies.len();
         Percentiles {
-            p50: at(count / 2),
-            p99: at(count * 99 / 100),
-            longest: at(count.saturating_sub(1)),
+            p50: latency_at(count / 2),
+            p99: latency_at(count * 99 / 100),
+            longest: latency_at(count.saturating_sub(1)),
         }
     }
 }

@@ -9,15 +9,15 @@ use anyhow::{Context as _, ensure};
 use callgate_bench::candidate::Candidate;
 use callgate_bench::case::Case;
 use callgate_bench::model;
-use callgate_bench::packages::{beside, run as output};
+use callgate_bench::packages::{program_path, run as output};
 
-use crate::client::Prepared;
-use crate::contender::Contender;
+use crate::client::PreparedRequest;
 use crate::machine::Machine;
 use crate::measure::{NO_SERVICE, Plan, start_up};
+use crate::measured_server::MeasuredServer;
 use crate::process::Server;
 use crate::progress;
-use crate::registry::{Registry, Size, USUAL};
+use crate::registry::{DEFAULT_SIZE, Registry, Size};
 use crate::repeats::Repeats;
 use crate::results::{Cores, Percentiles};
 use crate::statistics::Spread;
@@ -30,15 +30,15 @@ pub(crate) const PROBES: u32 = 1000;
 /// Number of connections.
 const CONNECTIONS: usize = 32;
 /// Maximum time until a change is served.
-const PATIENCE: Duration = Duration::from_mins(1);
+const CHANGE_TIMEOUT: Duration = Duration::from_mins(1);
 
-const LARGE: Size = Size { methods: 100_000, ..USUAL };
+const LARGE: Size = Size { methods: 100_000, ..DEFAULT_SIZE };
 const SIZES: [Size; 5] = [
-    USUAL,
-    Size { methods: 1000, ..USUAL },
+    DEFAULT_SIZE,
+    Size { methods: 1000, ..DEFAULT_SIZE },
     LARGE,
-    Size { tokens: 10, ..USUAL },
-    Size { tokens: 1_000_000, ..USUAL },
+    Size { tokens: 10, ..DEFAULT_SIZE },
+    Size { tokens: 1_000_000, ..DEFAULT_SIZE },
 ];
 
 /// All results.
@@ -47,7 +47,7 @@ pub(crate) struct ScaleResults {
     pub(crate) version: String,
     pub(crate) sizes: Vec<SizeResults>,
     /// CPU microseconds of a call with a token that the server has not seen, by round.
-    pub(crate) unseen: Vec<f64>,
+    pub(crate) first_use: Vec<f64>,
     pub(crate) swaps: Vec<SwapResults>,
     /// Use of the cores in the rounds that are part of the results.
     pub(crate) cores: Vec<Cores>,
@@ -75,7 +75,7 @@ pub(crate) struct SwapResults {
 
 /// Runs all measurements. Fails on a wrong reply.
 pub(crate) fn run(plan: &Plan, machine: &Machine) -> anyhow::Result<ScaleResults> {
-    let version = output(std::process::Command::new(beside("callgate")?).arg("--version"))?;
+    let version = output(std::process::Command::new(program_path("callgate")?).arg("--version"))?;
     let mut registries = Vec::new();
     for size in SIZES {
         progress(&format!("registry with {} methods, {} tokens", size.methods, size.tokens));
@@ -85,7 +85,7 @@ pub(crate) fn run(plan: &Plan, machine: &Machine) -> anyhow::Result<ScaleResults
     let mut results = ScaleResults {
         version,
         sizes: Vec::new(),
-        unseen: Vec::new(),
+        first_use: Vec::new(),
         swaps: Vec::new(),
         cores: Vec::new(),
     };
@@ -108,45 +108,52 @@ fn cost(
     progress("start-up");
     let mut start_ups = Vec::new();
     for registry in registries {
-        let start = || Server::of_callgate(registry, Some(&placement));
-        let taken = (0..plan.starts).map(|_| start_up(case, start));
-        start_ups.push(Spread::of(taken.collect::<anyhow::Result<Vec<f64>>>()?));
+        let start = || Server::start_callgate(registry, Some(&placement));
+        let times = (0..plan.starts).map(|_| start_up(case, start));
+        start_ups.push(Spread::of(times.collect::<anyhow::Result<Vec<f64>>>()?));
     }
-    let servers = registries.iter().map(|one| Server::of_callgate(one, Some(&placement)));
+    let servers =
+        registries.iter().map(|registry| Server::start_callgate(registry, Some(&placement)));
     let servers = servers.collect::<anyhow::Result<Vec<_>>>()?;
-    let contender = |server, requests| {
-        let mut one =
-            Contender::new(Candidate::Callgate, server, None, CONNECTIONS, placement.is_separate);
-        one.set_requests(requests);
-        one
+    let measured_server = |server, requests| {
+        let mut measured_server = MeasuredServer::new(
+            Candidate::Callgate,
+            server,
+            None,
+            CONNECTIONS,
+            placement.is_separate,
+        );
+        measured_server.set_requests(requests);
+        measured_server
     };
-    let mut contenders = Vec::new();
+    let mut measured_servers = Vec::new();
     for (server, size) in servers.iter().zip(SIZES) {
         let requests = spread_requests(case, server.address(), size.tokens);
-        let contender = contender(server, requests);
-        contender.warm_up()?;
-        contenders.push(contender);
+        let measured_server = measured_server(server, requests);
+        measured_server.warm_up()?;
+        measured_servers.push(measured_server);
     }
     let last = servers.last().context("no servers")?;
-    let mut unseen = Unseen { case, address: last.address(), next: 0 };
-    contenders.push(contender(last, Vec::new()));
+    let mut first_use_requests = FirstUseRequests { case, address: last.address(), next: 0 };
+    measured_servers.push(measured_server(last, Vec::new()));
     progress(&format!("{PER_SECOND} calls a second"));
     let mut repeats = Repeats::new(plan.rounds);
     let rounds = repeats.rounds(plan.rounds, || {
-        if let Some(last) = contenders.last_mut() {
-            last.set_requests(unseen.take(plan.latency_length));
+        if let Some(last) = measured_servers.last_mut() {
+            last.set_requests(first_use_requests.next_round(plan.latency_length));
         }
-        let round = |one: &Contender<'_>| {
-            let ((_, cpu), cores) = one.paced_round(f64::from(PER_SECOND), plan.latency_length)?;
+        let round = |server: &MeasuredServer<'_>| {
+            let ((_, cpu), cores) =
+                server.paced_round(f64::from(PER_SECOND), plan.latency_length)?;
             Ok(((cpu, cores), cores))
         };
-        contenders.iter().map(round).collect::<anyhow::Result<Vec<_>>>()
+        measured_servers.iter().map(round).collect::<anyhow::Result<Vec<_>>>()
     })?;
     results.cores = rounds.iter().flatten().map(|(_, cores)| *cores).collect();
     let cpu = |number: usize| -> Vec<f64> {
         rounds.iter().filter_map(|round| Some(round.get(number)?.0)).collect()
     };
-    results.unseen = cpu(SIZES.len());
+    results.first_use = cpu(SIZES.len());
     for (number, ((server, size), start_up)) in servers.iter().zip(SIZES).zip(start_ups).enumerate()
     {
         let memory = usage::memory(server.id())?;
@@ -156,28 +163,28 @@ fn cost(
 }
 
 /// Returns requests with at most 1,000 of the tokens. The numbers of these tokens have equal distances.
-fn spread_requests(case: Case, address: SocketAddr, tokens: usize) -> Vec<Prepared> {
+fn spread_requests(case: Case, address: SocketAddr, tokens: usize) -> Vec<PreparedRequest> {
     let numbers = (0..tokens).step_by((tokens / model::TOKENS).max(1));
-    numbers.map(|token| Prepared::new(case.request(token), address)).collect()
+    numbers.map(|token| PreparedRequest::new(case.request(token), address)).collect()
 }
 
 /// Requests with tokens that were not used before.
-struct Unseen {
+struct FirstUseRequests {
     case: Case,
     address: SocketAddr,
     next: usize,
 }
 
-impl Unseen {
+impl FirstUseRequests {
     /// Returns the requests of a round.
-    fn take(&mut self, length: Duration) -> Vec<Prepared> {
+    fn next_round(&mut self, length: Duration) -> Vec<PreparedRequest> {
         let mut requests = Vec::new();
         let rounded_up = u64::from(PER_SECOND) * (length.as_secs() + 1);
         while u64::try_from(requests.len()).is_ok_and(|count| count < rounded_up) {
             self.next += 1;
             // `spread_requests` uses the skipped tokens.
             if !self.next.is_multiple_of(model::TOKENS) {
-                requests.push(Prepared::new(self.case.request(self.next), self.address));
+                requests.push(PreparedRequest::new(self.case.request(self.next), self.address));
             }
         }
         requests
@@ -192,13 +199,14 @@ fn swaps(
     registry: &Registry,
 ) -> anyhow::Result<Vec<SwapResults>> {
     let placement = machine.place(machine.cores);
-    let server = Server::of_callgate(registry, Some(&placement))?;
-    let contender = |connections| {
-        let mut one = Contender::new(Candidate::Callgate, &server, None, connections, false);
-        one.set_requests(spread_requests(case, server.address(), model::TOKENS));
-        one
+    let server = Server::start_callgate(registry, Some(&placement))?;
+    let measured_server = |connections| {
+        let mut measured_server =
+            MeasuredServer::new(Candidate::Callgate, &server, None, connections, false);
+        measured_server.set_requests(spread_requests(case, server.address(), model::TOKENS));
+        measured_server
     };
-    let (load, probe) = (contender(CONNECTIONS), contender(8));
+    let (load, probe) = (measured_server(CONNECTIONS), measured_server(8));
     let length = plan.latency_length * 4;
     let mut swaps = Vec::new();
     for (changes, pattern) in
@@ -232,17 +240,17 @@ fn change(
     address: SocketAddr,
 ) -> anyhow::Result<f64> {
     let description = format!("Change {number} of {pattern}.");
-    registry.describe(pattern, &description)?;
+    registry.set_descriptions(pattern, &description)?;
     let changed = Instant::now();
-    while !describe(address)?.contains(&description) {
-        ensure!(changed.elapsed() < PATIENCE, "a change of the registry is not served");
+    while !fetch_description(address)?.contains(&description) {
+        ensure!(changed.elapsed() < CHANGE_TIMEOUT, "a change of the registry is not served");
         thread::sleep(Duration::from_millis(10));
     }
     Ok(changed.elapsed().as_secs_f64())
 }
 
 /// Returns the reply with the description of the tool `tool_00`.
-fn describe(address: SocketAddr) -> anyhow::Result<String> {
+fn fetch_description(address: SocketAddr) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     let token = model::token(0);
     write!(

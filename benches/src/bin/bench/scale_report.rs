@@ -5,7 +5,7 @@ use callgate_bench::table::Table;
 
 use crate::machine::Machine;
 use crate::measure::Plan;
-use crate::registry::{Size, USUAL};
+use crate::registry::{DEFAULT_SIZE, Size};
 use crate::report::{disturbance, heading, mebibytes, thousands};
 use crate::results::MAX_DISTURBED;
 use crate::scale::{PER_SECOND, PROBES, ScaleResults, SizeResults};
@@ -62,7 +62,7 @@ fn sizes(results: &ScaleResults) -> Table {
         "highest",
     ]);
     let first = results.sizes.first().map_or(&[][..], |first| &first.cpu);
-    let ratio = |cpu: &[f64]| Spread::of(cpu.iter().zip(first).map(|(own, first)| own / first));
+    let ratio = |cpu: &[f64]| Spread::of(cpu.iter().zip(first).map(|(cpu, first)| cpu / first));
     let cost = |cpu: &[f64]| format!("{:.1}", Spread::of(cpu.iter().copied()).median);
     for SizeResults { size, start_up, cpu, memory } in &results.sizes {
         table.row([
@@ -76,10 +76,10 @@ fn sizes(results: &ScaleResults) -> Table {
         ]);
     }
     if let Some(last) = results.sizes.last() {
-        let unseen = format!("{}, first use", thousands_of(last.size.tokens));
-        let (cost, ratio) = (cost(&results.unseen), ratio(&results.unseen).to_string());
+        let label = format!("{}, first use", thousands_of(last.size.tokens));
+        let (cost, ratio) = (cost(&results.first_use), ratio(&results.first_use).to_string());
         let [a, b, c] = [(); 3].map(|()| String::new());
-        table.row([thousands_of(last.size.methods), unseen, cost, ratio, a, b, c]);
+        table.row([thousands_of(last.size.methods), label, cost, ratio, a, b, c]);
     }
     table
 }
@@ -110,20 +110,20 @@ fn swaps(results: &ScaleResults) -> Table {
 
 /// Returns a picture of the cost by size.
 pub(crate) fn picture(results: &ScaleResults) -> String {
-    let group = |heading: &str, of: fn(&Size) -> usize, is_shown: fn(&Size) -> bool| {
-        let mut shown: Vec<&SizeResults> =
-            results.sizes.iter().filter(|one| is_shown(&one.size)).collect();
-        shown.sort_by_key(|one| of(&one.size));
-        let bars = shown.into_iter().map(|one| {
-            let value = Spread::of(one.cpu.iter().copied()).median;
-            let label = thousands_of(of(&one.size));
-            Bar { label, value, text: format!("{value:.1}"), is_own: true }
+    let group = |heading: &str, count: fn(&Size) -> usize, is_included: fn(&Size) -> bool| {
+        let mut included: Vec<&SizeResults> =
+            results.sizes.iter().filter(|results| is_included(&results.size)).collect();
+        included.sort_by_key(|results| count(&results.size));
+        let bars = included.into_iter().map(|size_results| {
+            let value = Spread::of(size_results.cpu.iter().copied()).median;
+            let label = thousands_of(count(&size_results.size));
+            Bar { label, value, text: format!("{value:.1}"), is_callgate: true }
         });
         Group { heading: heading.to_owned(), bars: bars.collect() }
     };
     let groups = vec![
-        group("methods", |size| size.methods, |size| size.tokens == USUAL.tokens),
-        group("tokens", |size| size.tokens, |size| size.methods == USUAL.methods),
+        group("methods", |size| size.methods, |size| size.tokens == DEFAULT_SIZE.tokens),
+        group("tokens", |size| size.tokens, |size| size.methods == DEFAULT_SIZE.methods),
     ];
     Chart { title: TITLE.to_owned(), groups }.to_string()
 }

@@ -15,10 +15,10 @@ impl Spread {
     pub(crate) fn of(figures: impl IntoIterator<Item = f64>) -> Self {
         let mut figures: Vec<f64> = figures.into_iter().collect();
         figures.sort_by(f64::total_cmp);
-        let at = |index: usize| figures.get(index).copied().unwrap_or(f64::NAN);
+        let figure_at = |index: usize| figures.get(index).copied().unwrap_or(f64::NAN);
         let last = figures.len().saturating_sub(1);
-        let median = f64::midpoint(at(last / 2), at(last.div_ceil(2)));
-        Self { median, min: at(0), max: at(last) }
+        let median = f64::midpoint(figure_at(last / 2), figure_at(last.div_ceil(2)));
+        Self { median, min: figure_at(0), max: figure_at(last) }
     }
 }
 
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_median_is_in_the_middle() {
+    fn a_spread_has_the_median_the_minimum_and_the_maximum() {
         assert_eq!(Spread::of([3.0, 1.0, 2.0]).to_string(), "2.00 (1.00..3.00)");
         assert_eq!(Spread::of([4.0, 1.0, 2.0, 3.0]).to_string(), "2.50 (1.00..4.00)");
     }

@@ -14,7 +14,7 @@ pub(crate) struct Memory {
 
 /// CPU time of a round, or the total so far.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Used {
+pub(crate) struct CpuUsage {
     /// Server.
     pub(crate) server: Duration,
     /// Service behind the server, on the same cores.
@@ -27,7 +27,7 @@ pub(crate) struct Used {
     pub(crate) stolen: Duration,
 }
 
-impl Used {
+impl CpuUsage {
     /// Reads the totals so far.
     pub(crate) fn now(server: u32, service: Option<u32>) -> anyhow::Result<Self> {
         let service = service.map(cpu_time).transpose()?.unwrap_or_default();
@@ -37,7 +37,7 @@ impl Used {
     }
 
     /// Returns the time of processes outside of the measurement.
-    pub(crate) fn others(&self) -> Duration {
+    pub(crate) fn other_processes(&self) -> Duration {
         self.all.saturating_sub(self.server + self.service + self.generator)
     }
 
@@ -54,7 +54,7 @@ impl Used {
 }
 
 /// Returns a process and its descendants.
-pub(crate) fn tree(process: u32) -> Vec<u32> {
+pub(crate) fn process_tree(process: u32) -> Vec<u32> {
     let children = |process: &u32| -> Vec<u32> {
         let file = format!("/proc/{process}/task/{process}/children");
         let text = fs::read_to_string(file).unwrap_or_default();
@@ -71,7 +71,7 @@ pub(crate) fn tree(process: u32) -> Vec<u32> {
 
 /// Returns the CPU time of a process and its descendants.
 fn cpu_time(process: u32) -> anyhow::Result<Duration> {
-    tree(process).into_iter().map(process_time).sum()
+    process_tree(process).into_iter().map(process_time).sum()
 }
 
 /// Returns the CPU time of all threads of a process.
@@ -105,7 +105,7 @@ fn machine_time() -> anyhow::Result<(Duration, Duration)> {
 
 /// Returns the current and the peak memory of a process and its descendants.
 pub(crate) fn memory(process: u32) -> anyhow::Result<Memory> {
-    tree(process).into_iter().try_fold(Memory::default(), |sum, process| {
+    process_tree(process).into_iter().try_fold(Memory::default(), |sum, process| {
         let memory = process_memory(process)?;
         Ok(Memory { resident: sum.resident + memory.resident, peak: sum.peak + memory.peak })
     })

@@ -162,11 +162,11 @@ pub(crate) enum Import {
 impl Import {
     /// Parses the value of `arguments` in `[imports.NAME]`.
     pub(crate) fn read(arguments: &[String]) -> anyhow::Result<Self> {
-        let line = Line::try_parse_from(arguments).map_err(|error| {
-            let words = error.to_string();
-            let words = words.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        let line = ImportCommandLine::try_parse_from(arguments).map_err(|error| {
+            let message = error.to_string();
+            let message = message.lines().next().unwrap_or_default().trim_start_matches("error: ");
             hinted(
-                format!("`arguments`: {words}"),
+                format!("`arguments`: {message}"),
                 "expected the arguments of `callgate import`, such as `[\"openrpc\", \"openrpc.json\"]`",
             )
         })?;
@@ -227,7 +227,7 @@ pub(crate) struct ImportOptions {
     /// source. If the option is repeated, callers need all given masks. Without a mask, read-only
     /// methods need `read`, and other methods need `write`. A section that does not exist is
     /// created
-    #[arg(long = "section", value_name = "SECTION[:MASK]", value_parser = section_and_need)]
+    #[arg(long = "section", value_name = "SECTION[:MASK]", value_parser = section_and_required_mask)]
     sections: Vec<(String, RequiredMask)>,
     /// How the parameters of all methods of this source are sent: `name` (as an object), or
     /// `position`, `either` or `position-null` (as a list). If an absent parameter would leave a
@@ -275,7 +275,7 @@ impl ImportOptions {
 /// Command line of an import, without the name of the program.
 #[derive(Debug, Parser)]
 #[command(name = "import", about = "", no_binary_name = true, disable_help_flag = true)]
-struct Line {
+struct ImportCommandLine {
     #[command(subcommand)]
     import: Import,
 }
@@ -298,7 +298,7 @@ fn source_params(text: &str) -> Result<SourceParams, String> {
     })
 }
 
-fn section_and_need(text: &str) -> Result<(String, RequiredMask), String> {
+fn section_and_required_mask(text: &str) -> Result<(String, RequiredMask), String> {
     if text.contains(':') {
         return section_and_mask(text).map(|(section, mask)| (section, RequiredMask::Mask(mask)));
     }

@@ -8,16 +8,16 @@ use clap::FromArgMatches as _;
 use super::{Cli, GROUPS};
 use crate::config::tests::check_reference;
 
-fn parse(words: &[String]) -> Result<Cli, clap::Error> {
-    Cli::from_arg_matches(&Cli::definition().try_get_matches_from(words)?)
+fn parse(arguments: &[String]) -> Result<Cli, clap::Error> {
+    Cli::from_arg_matches(&Cli::definition().try_get_matches_from(arguments)?)
 }
 
 /// Visits each command that the help shows.
 fn visit(command: &mut clap::Command, visitor: &mut impl FnMut(&mut clap::Command)) {
     visitor(command);
-    for inner in command.get_subcommands_mut() {
-        if !inner.is_hide_set() && inner.get_name() != "help" {
-            visit(inner, visitor);
+    for subcommand in command.get_subcommands_mut() {
+        if !subcommand.is_hide_set() && subcommand.get_name() != "help" {
+            visit(subcommand, visitor);
         }
     }
 }
@@ -43,15 +43,15 @@ fn every_command_is_in_one_group_of_the_help() {
 
 #[test]
 fn every_command_has_an_example_that_parses() {
-    visit(&mut definition(), &mut |inner| {
-        if inner.has_subcommands() {
+    visit(&mut definition(), &mut |subcommand| {
+        if subcommand.has_subcommands() {
             return;
         }
-        let name = inner.get_bin_name().unwrap_or_default().to_owned();
-        let help = inner.render_long_help().to_string();
+        let name = subcommand.get_bin_name().unwrap_or_default().to_owned();
+        let help = subcommand.render_long_help().to_string();
         let (_, example) =
             help.split_once("Example:\n").unwrap_or_else(|| panic!("{name}: {help}"));
-        let words = command(example.trim()).unwrap_or_else(|| panic!("{name}: {example}"));
+        let words = command_words(example.trim()).unwrap_or_else(|| panic!("{name}: {example}"));
         assert!(words.join(" ").starts_with(&name), "{name}: {words:?}");
         if let Err(error) = parse(&words) {
             panic!("{words:?}: {error}");
@@ -60,10 +60,10 @@ fn every_command_has_an_example_that_parses() {
 }
 
 #[test]
-fn earlier_spellings_are_accepted_and_not_shown() {
+fn former_spellings_are_accepted_and_hidden_from_the_help() {
     let mut help = String::new();
     visit(&mut definition(), &mut |command| help += &command.render_long_help().to_string());
-    for (earlier, now) in [
+    for (former, current) in [
         ("method edit a --hidden", "method set a --hidden"),
         ("method show a --caller ada", "method show a --user ada"),
         ("token create ada", "token add ada"),
@@ -76,8 +76,8 @@ fn earlier_spellings_are_accepted_and_not_shown() {
     ] {
         let words = |line: &str| format!("callgate {line}").split(' ').map(str::to_owned).collect();
         let parsed = |line: &str| format!("{:?}", parse(&words(line) as &Vec<String>).unwrap());
-        assert_eq!(parsed(earlier), parsed(now));
-        assert!(!help.contains(&format!("callgate {earlier}")), "{earlier}");
+        assert_eq!(parsed(former), parsed(current));
+        assert!(!help.contains(&format!("callgate {former}")), "{former}");
     }
     for hidden in ["--caller", "--file <", "callgate settings", "  get "] {
         assert!(!help.contains(hidden), "{hidden}");
@@ -121,7 +121,7 @@ fn pages(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the lines in code blocks. A line that ends in a backslash is joined to the next line.
-fn code(text: &str) -> Vec<String> {
+fn code_lines(text: &str) -> Vec<String> {
     let mut is_code = false;
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
@@ -141,14 +141,15 @@ fn code(text: &str) -> Vec<String> {
 }
 
 /// Returns the words of a `callgate` command in a shell line, without shell syntax.
-fn command(line: &str) -> Option<Vec<String>> {
+fn command_words(line: &str) -> Option<Vec<String>> {
     let line = line.trim_start_matches("$ ");
-    let line = line.split_once("$(").map_or(line, |(_, inner)| inner.trim_end_matches(')'));
+    let line =
+        line.split_once("$(").map_or(line, |(_, substitution)| substitution.trim_end_matches(')'));
     let mut words: Vec<String> = Vec::new();
     let (mut quote, mut is_new) = (None, true);
     for c in line.chars() {
         match (quote, c) {
-            (Some(open), c) if open == c => quote = None,
+            (Some(delimiter), c) if delimiter == c => quote = None,
             (None, '\'' | '"') => quote = Some(c),
             (None, ' ') => is_new = true,
             (None, '|' | '<' | '>' | '#' | ';') if is_new => break,
@@ -181,23 +182,23 @@ fn command_lines_are_split_as_a_shell_does() {
             vec!["upstream", "set", "shop", "url=http://localhost/"],
         ),
     ] {
-        assert_eq!(command(line).unwrap()[1..], words);
+        assert_eq!(command_words(line).unwrap()[1..], words);
     }
-    assert_eq!(command("curl http://127.0.0.1:8080/mcp"), None);
+    assert_eq!(command_words("curl http://127.0.0.1:8080/mcp"), None);
 }
 
 #[test]
-fn every_command_line_of_the_documents_parses() {
+fn every_command_line_in_the_documents_parses() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut count = 0;
-    let all = pages(&root.join("docs")).into_iter().chain(pages(&root.join("examples")));
-    for page in all.chain([root.join("README.md")]) {
+    let documents = pages(&root.join("docs")).into_iter().chain(pages(&root.join("examples")));
+    for page in documents.chain([root.join("README.md")]) {
         // This page is generated from the definitions, and contains usage lines.
         if page.ends_with("reference/command-line.md") {
             continue;
         }
         let text = std::fs::read_to_string(&page).unwrap();
-        for words in code(&text).iter().filter_map(|line| command(line)) {
+        for words in code_lines(&text).iter().filter_map(|line| command_words(line)) {
             count += 1;
             if let Err(error) = parse(&words) {
                 panic!("{}: {words:?}: {error}", page.display());

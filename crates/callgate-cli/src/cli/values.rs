@@ -14,13 +14,13 @@ use serde_json::value::RawValue;
 const MAX_LIFETIME: Duration = Duration::from_hours(876_600);
 
 const LIFETIME_RANGE: &str = "expected a time between 1 second and 100 years from now";
-const EXPIRY_FORM: &str = "expected a duration such as `30d` or `12h`, or a date such as `2030-01-31` or \
+const EXPIRY_FORMAT: &str = "expected a duration such as `30d` or `12h`, or a date such as `2030-01-31` or \
      `2030-01-31T12:00:00Z`";
 
 /// Parses an address. A name such as `localhost` is resolved, and its first address is used.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
-    let found = text.to_socket_addrs().ok().and_then(|mut found| found.next());
-    found.ok_or_else(|| "expected an address such as `127.0.0.1:8080`".to_owned())
+    let addresses = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+    addresses.ok_or_else(|| "expected an address such as `127.0.0.1:8080`".to_owned())
 }
 
 /// Parses a duration from now, or a date or time in UTC.
@@ -30,7 +30,7 @@ pub(super) fn expiry(text: &str) -> Result<SystemTime, String> {
         Ok(lifetime) => now.checked_add(lifetime).ok_or(LIFETIME_RANGE)?,
         Err(_) => humantime::parse_rfc3339_weak(&format!("{text}T00:00:00Z"))
             .or_else(|_| humantime::parse_rfc3339_weak(text))
-            .map_err(|_| EXPIRY_FORM)?,
+            .map_err(|_| EXPIRY_FORMAT)?,
     };
     match end.duration_since(now) {
         Ok(lifetime) if (Duration::from_secs(1)..=MAX_LIFETIME).contains(&lifetime) => Ok(end),
@@ -102,13 +102,14 @@ pub(super) fn param(text: &str) -> Result<String, String> {
             _ => Ok(text.to_owned()),
         };
     }
-    let (declared, default) = text.split_at(text.find('=').unwrap_or(text.len()));
+    let (declaration, default) = text.split_at(text.find('=').unwrap_or(text.len()));
     let is_type = |text: &str| match text.parse() {
         Ok(TypeExpr::Class(_)) | Err(_) => false,
         Ok(_) => true,
     };
-    let words: Vec<&str> = declared.split([' ', ':']).filter(|word| !word.is_empty()).collect();
-    let (ty, name) = match *words {
+    let tokens: Vec<&str> =
+        declaration.split([' ', ':']).filter(|token| !token.is_empty()).collect();
+    let (ty, name) = match *tokens {
         [ty] if is_type(ty) => (ty.to_owned(), "name"),
         [name] => ("mixed".to_owned(), name),
         [name, ty] if is_type(ty) && !is_type(name) => (ty.to_owned(), name),

@@ -33,14 +33,10 @@ use client_configuration::client_configuration;
 
 pub(super) use caller::TokenCaller;
 
-pub(super) async fn run(
-    config: &Arc<Config>,
-    global: &GlobalArgs,
-    given: &ServeArgs,
-) -> Result<()> {
+pub(super) async fn run(config: &Arc<Config>, global: &GlobalArgs, args: &ServeArgs) -> Result<()> {
     logging::start(&config.log, config.log_format)?;
-    if given.stdio {
-        return stdio::run(config, given).await;
+    if args.stdio {
+        return stdio::run(config, args).await;
     }
     check_address(config)?;
     #[cfg(unix)]
@@ -51,29 +47,29 @@ pub(super) async fn run(
         Some(address) => Some(listen(address).await?),
         None => None,
     };
-    let Prepared { registry, own, local } = prepare(config, given).await?;
+    let Prepared { registry, store, local } = prepare(config, args).await?;
     let registry = registry.share_rate_limits();
     let options = ServerOptions { runtimes: connection_runtimes()?, ..config.server.clone() };
     let builder = builder(config, &registry, local).await?.server_options(options);
     let builder = if config.allow_anonymous { builder.allow_anonymous() } else { builder };
     let gateway = builder.http_options(config.http.clone()).build()?;
-    let tokens = async { if given.demo { demo::new_tokens(&own).await } else { Ok(Vec::new()) } };
+    let tokens = async { if args.demo { demo::new_tokens(&store).await } else { Ok(Vec::new()) } };
     let following = async { registry.follow(&gateway).await.context("cannot read the registry") };
     let (tokens, following) = tokio::try_join!(tokens, following)?;
     let imports = tokio::spawn(import::watch_all(Arc::clone(config), global.clone()));
-    let stopping = http::shutdown_signal();
+    let shutdown = http::shutdown_signal();
     let addresses = Addresses {
         public: listener.local_addr()?,
         operations: operations.as_ref().map(TcpListener::local_addr).transpose()?,
     };
-    announce(config, given, &addresses, gateway.gateway(), &tokens)?;
+    announce(config, args, &addresses, gateway.gateway(), &tokens)?;
     drop(tokens);
-    let served = match operations {
-        Some(operations) => gateway.serve_with_operations(listener, operations, stopping).await,
-        None => gateway.serve_on(listener, stopping).await,
+    let result = match operations {
+        Some(operations) => gateway.serve_with_operations(listener, operations, shutdown).await,
+        None => gateway.serve_on(listener, shutdown).await,
     };
     imports.abort();
-    served?;
+    result?;
     following.end().await;
     Ok(())
 }
@@ -141,13 +137,13 @@ struct Addresses {
 struct Prepared {
     registry: Registry,
     /// The registry without the attached Festi database.
-    own: Arc<SqlStore>,
+    store: Arc<SqlStore>,
     /// Functions of this program.
     local: Local,
 }
 
-async fn prepare(config: &Config, given: &ServeArgs) -> Result<Prepared> {
-    let (own, applied) = registry::migrate(config).await?;
+async fn prepare(config: &Config, args: &ServeArgs) -> Result<Prepared> {
+    let (store, applied) = registry::migrate(config).await?;
     if !applied.is_empty() {
         let migrations = applied.join(", ");
         tracing::info!(database = %config.database, migrations, "migrated the registry");
@@ -155,16 +151,16 @@ async fn prepare(config: &Config, given: &ServeArgs) -> Result<Prepared> {
     if let Some(warning) = registry::file_warning(config) {
         tracing::warn!("{warning}");
     }
-    let local = if given.demo { demo::application()? } else { Local::default() };
-    if given.demo {
-        demo::prepare(&own, &local, &config.database.to_string()).await?;
+    let local = if args.demo { demo::application()? } else { Local::default() };
+    if args.demo {
+        demo::prepare(&store, &local, &config.database.to_string()).await?;
     }
-    let store = registry::attached(config, Arc::clone(&own)).await?;
-    Ok(Prepared { registry: registry_of(config, store), own, local })
+    let attached = registry::attach_festi(config, Arc::clone(&store)).await?;
+    Ok(Prepared { registry: build_registry(config, attached), store, local })
 }
 
 /// Returns a registry to serve from, with the upstreams of its rows.
-pub(super) fn registry_of(config: &Config, store: Arc<SqlStore>) -> Registry {
+pub(super) fn build_registry(config: &Config, store: Arc<SqlStore>) -> Registry {
     let registry = Registry::new(store)
         .exposure(config.exposure)
         .open_methods(config.open_methods)
@@ -195,7 +191,7 @@ pub(super) async fn builder(config: &Config, registry: &Registry, local: Local) 
 
 fn announce(
     config: &Config,
-    given: &ServeArgs,
+    args: &ServeArgs,
     addresses: &Addresses,
     gateway: &Gateway,
     tokens: &[(&'static str, Token)],
@@ -203,7 +199,7 @@ fn announce(
     let Addresses { public: address, operations } = addresses;
     let url = format!("http://{address}");
     let catalog = gateway.catalog();
-    if given.json {
+    if args.json {
         let tokens = tokens.iter().map(|(user, token)| (*user, token.expose()));
         printer::json(json!({
             "address": address.to_string(),

@@ -16,7 +16,7 @@ use crate::error_hints::hinted;
 pub(crate) struct Attach {
     pub(crate) database: DatabaseUrl,
     pub(crate) tables: TableNames,
-    pub(crate) every: PollIntervals,
+    pub(crate) intervals: PollIntervals,
     overlay: Option<PathBuf>,
     upstream: String,
     output_schemas: bool,
@@ -46,7 +46,7 @@ impl Attach {
         };
         let upstream = values.get("attach.upstream");
         if upstream.text.is_empty() || upstream.text == LOCAL {
-            return Err(upstream.wrong("the name of an upstream, such as `default`"));
+            return Err(upstream.invalid("the name of an upstream, such as `default`"));
         }
         let overlay = values.get("attach.overlay").text;
         // The URL is not shown, because it may contain a password.
@@ -58,7 +58,7 @@ impl Attach {
                 values.get("attach.password_file"),
             )?,
             tables: tables.clone(),
-            every: PollIntervals {
+            intervals: PollIntervals {
                 access: values.get("attach.access_seconds").seconds(1..=3600)?,
                 methods: values.get("attach.methods_seconds").seconds(1..=3600)?,
             },
@@ -85,7 +85,7 @@ impl Attach {
 
 /// Returns the names of the registry's own tables, which may be in the same database as Festi's
 /// tables.
-pub(super) fn own_tables() -> anyhow::Result<TableNames> {
+pub(super) fn registry_tables() -> anyhow::Result<TableNames> {
     Ok(TableNames::with_prefix("callgate_")?
         .rpc_methods("callgate_rpc_methods")?
         .users("callgate_users")?

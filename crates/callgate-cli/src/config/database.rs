@@ -61,12 +61,12 @@ pub(super) fn options(values: &Values) -> anyhow::Result<DatabaseOptions> {
 pub(crate) fn exposed_password(cli: &Cli) -> Option<String> {
     let mut urls = Vec::new();
     if let Some(url) = &cli.global.database {
-        let instead = "set `CALLGATE_DATABASE_PASSWORD` or `database.password_file`";
-        urls.push((url.as_str(), "`--database`", instead));
+        let alternative = "set `CALLGATE_DATABASE_PASSWORD` or `database.password_file`";
+        urls.push((url.as_str(), "`--database`", alternative));
     }
     if let Some(url) = &cli.global.attach {
-        let instead = "set `CALLGATE_ATTACH_PASSWORD` or `attach.password_file`";
-        urls.push((url, "`--attach`", instead));
+        let alternative = "set `CALLGATE_ATTACH_PASSWORD` or `attach.password_file`";
+        urls.push((url, "`--attach`", alternative));
     }
     match &cli.command {
         Command::Registry(RegistryCommand::Copy(copy)) => {
@@ -81,8 +81,8 @@ pub(crate) fn exposed_password(cli: &Cli) -> Option<String> {
         _ => {}
     }
     let has_password = |text: &str| text.parse().is_ok_and(|url: DatabaseUrl| url.has_password());
-    let (_, option, instead) = urls.into_iter().find(|(text, _, _)| has_password(text))?;
+    let (_, option, alternative) = urls.into_iter().find(|(text, _, _)| has_password(text))?;
     Some(format!(
-        "warning: other users of this machine can see the password in {option}; {instead} instead"
+        "warning: other users of this machine can see the password in {option}; {alternative} instead"
     ))
 }

@@ -13,12 +13,12 @@ use crate::cli::Import;
 use crate::error_hints::hinted;
 
 #[derive(Debug, Default)]
-pub(crate) struct Imports(BTreeMap<String, Repeated>);
+pub(crate) struct Imports(BTreeMap<String, ConfiguredImport>);
 
 #[derive(Debug)]
-pub(crate) struct Repeated {
+pub(crate) struct ConfiguredImport {
     pub(crate) import: Import,
-    pub(crate) every: Duration,
+    pub(crate) interval: Duration,
     pub(crate) policy: Policy,
 }
 
@@ -34,7 +34,7 @@ impl Imports {
     pub(super) fn read(value: &toml::Value, source: &str) -> anyhow::Result<Self> {
         let expected = || format!("`imports` in {source} must have a table for each import");
         let tables = value.as_table().with_context(expected)?;
-        let mut all = BTreeMap::new();
+        let mut imports = BTreeMap::new();
         for (name, value) in tables {
             let table = value.as_table().with_context(expected)?;
             IMPORT_KEYS.check(&format!("imports.{name}"), table.keys(), source)?;
@@ -42,16 +42,16 @@ impl Imports {
             let keys = table.clone().try_into().with_context(expected)?;
             let table: ImportTable =
                 Keys::read(keys, ("arguments", json!([]))).with_context(place)?;
-            all.insert(name.clone(), table.resolved().with_context(place)?);
+            imports.insert(name.clone(), table.resolve().with_context(place)?);
         }
-        Ok(Self(all))
+        Ok(Self(imports))
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Repeated)> {
-        self.0.iter().map(|(name, repeated)| (name.as_str(), repeated))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &ConfiguredImport)> {
+        self.0.iter().map(|(name, import)| (name.as_str(), import))
     }
 
-    pub(crate) fn get(&self, name: &str) -> anyhow::Result<&Repeated> {
+    pub(crate) fn get(&self, name: &str) -> anyhow::Result<&ConfiguredImport> {
         self.0.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
             let hint = match known.as_slice() {
@@ -64,7 +64,7 @@ impl Imports {
 }
 
 impl ImportTable {
-    fn resolved(self) -> anyhow::Result<Repeated> {
+    fn resolve(self) -> anyhow::Result<ConfiguredImport> {
         let import = Import::read(&self.arguments)?;
         let options = import.options();
         if options.dry_run || options.watch.is_some() || options.review.is_some() {
@@ -82,11 +82,11 @@ impl ImportTable {
                  `callgate import … --prune` deletes such methods",
             ));
         }
-        let every = self.every_seconds.unwrap_or(300);
-        if !(1..=86_400).contains(&every) {
+        let interval = self.every_seconds.unwrap_or(300);
+        if !(1..=86_400).contains(&interval) {
             anyhow::bail!("`every_seconds` must be from 1 to 86400");
         }
-        let every = Duration::from_secs(every.into());
-        Ok(Repeated { import, every, policy: self.policy })
+        let interval = Duration::from_secs(interval.into());
+        Ok(ConfiguredImport { import, interval, policy: self.policy })
     }
 }

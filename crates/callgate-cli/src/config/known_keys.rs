@@ -30,22 +30,23 @@ impl Keys {
     }
 
     /// Returns the error for an unknown key. The error suggests the most similar known key.
-    pub(super) fn unknown(
+    pub(super) fn unknown_key(
         &self,
         name: &str,
         source: &str,
-        spell: impl Fn(&str) -> String,
+        format_name: impl Fn(&str) -> String,
     ) -> anyhow::Error {
-        let known = nearest(name, self.iter().map(|key| spell(key.name)));
-        let key = self.iter().find(|key| known.as_deref() == Some(spell(key.name).as_str()));
+        let similar = nearest(name, self.iter().map(|key| format_name(key.name)));
+        let key =
+            self.iter().find(|key| similar.as_deref() == Some(format_name(key.name).as_str()));
         let hint = match key {
             Some(Key { name, meaning, .. }) => {
                 let meaning = meaning.split(';').next().unwrap_or_default();
-                format!("did you mean `{}` ({meaning})?", spell(name))
+                format!("did you mean `{}` ({meaning})?", format_name(name))
             }
             None => {
                 let keys: Vec<String> =
-                    self.iter().map(|key| format!("`{}`", spell(key.name))).collect();
+                    self.iter().map(|key| format!("`{}`", format_name(key.name))).collect();
                 format!("the keys are {}", keys.join(", "))
             }
         };
@@ -64,11 +65,11 @@ impl Keys {
         parse(keys.clone()).map_err(|error| {
             // serde does not name the wrong key, so each key is read separately.
             let (name, valid) = required;
-            let wrong = keys.into_iter().find_map(|(key, value)| {
-                let alone = [(name.to_owned(), valid.clone()), (key.clone(), value)];
-                Some((key, parse(Map::from_iter(alone)).err()?))
+            let invalid = keys.into_iter().find_map(|(key, value)| {
+                let single = [(name.to_owned(), valid.clone()), (key.clone(), value)];
+                Some((key, parse(Map::from_iter(single)).err()?))
             });
-            match wrong {
+            match invalid {
                 Some((key, error)) => anyhow::anyhow!("`{key}`: {}", without_value(&error)),
                 None => anyhow::anyhow!("{}", without_value(&error)),
             }
@@ -84,8 +85,8 @@ impl Keys {
     ) -> anyhow::Result<()> {
         match names.into_iter().find(|name| self.get(name).is_none()) {
             Some(name) => {
-                let spell = |known: &str| format!("{place}.{known}");
-                Err(self.unknown(&spell(name), source, spell))
+                let format_name = |key: &str| format!("{place}.{key}");
+                Err(self.unknown_key(&format_name(name), source, format_name))
             }
             None => Ok(()),
         }

@@ -44,9 +44,9 @@ impl Values {
             .filter(|(name, _)| name.starts_with("CALLGATE_"))
             .map(|(name, value)| (name, value.to_string_lossy().into_owned()));
         let mut values = Self { environment: environment.collect(), ..Self::default() };
-        let named = values.environment.get("CALLGATE_CONFIG").map(PathBuf::from);
+        let from_environment = values.environment.get("CALLGATE_CONFIG").map(PathBuf::from);
         let default = Some(PathBuf::from("callgate.toml")).filter(|path| path.exists());
-        let file = cli.global.config.clone().or(named).or(default);
+        let file = cli.global.config.clone().or(from_environment).or(default);
         // `callgate try` reads no configuration file.
         if let Some(file) = file.filter(|_| !matches!(cli.command, Command::Try(_))) {
             values.read_file(&file)?;
@@ -65,9 +65,14 @@ impl Values {
         self.read_table("", &table, &source)
     }
 
-    fn read_table(&mut self, above: &str, table: &toml::Table, source: &str) -> anyhow::Result<()> {
+    fn read_table(
+        &mut self,
+        prefix: &str,
+        table: &toml::Table,
+        source: &str,
+    ) -> anyhow::Result<()> {
         for (name, value) in table {
-            let name = match format!("{above}{name}") {
+            let name = match format!("{prefix}{name}") {
                 name if name == "database.url" => "database".to_owned(),
                 name => name,
             };
@@ -90,11 +95,11 @@ impl Values {
                 _ => None,
             };
             let Some(key) = KEYS.get(&name) else {
-                let is_root_table = above.is_empty() && value.is_table();
+                let is_root_table = prefix.is_empty() && value.is_table();
                 return Err(if is_root_table {
                     unknown_table(&name, source)
                 } else {
-                    KEYS.unknown(&name, source, str::to_owned)
+                    KEYS.unknown_key(&name, source, str::to_owned)
                 });
             };
             let text = text.ok_or_else(|| {
@@ -119,8 +124,9 @@ impl Values {
             {
                 continue;
             }
-            let key = KEYS.iter().find(|key| variable_of(key.name) == *variable);
-            let key = key.ok_or_else(|| KEYS.unknown(variable, "the environment", variable_of))?;
+            let key = KEYS.iter().find(|key| variable_name(key.name) == *variable);
+            let key =
+                key.ok_or_else(|| KEYS.unknown_key(variable, "the environment", variable_name))?;
             self.by_key.insert(key.name, (value.clone(), format!("in {variable}")));
         }
         Ok(())
@@ -138,18 +144,18 @@ impl Values {
         flag("attach.database", "attach", global.attach.clone());
         let overlay = global.overlay.as_ref().map(|path| path.display().to_string());
         flag("attach.overlay", "overlay", overlay);
-        let given = |is_given: bool| is_given.then(|| "true".to_owned());
+        let flag_value = |is_set: bool| is_set.then(|| "true".to_owned());
         match &cli.command {
             Command::Try(TryArgs { listen, .. }) => {
-                let any = || "127.0.0.1:0".to_owned();
-                flag("listen", "listen", Some(listen.map_or_else(any, |it| it.to_string())));
+                let free_port = || "127.0.0.1:0".to_owned();
+                flag("listen", "listen", Some(listen.map_or_else(free_port, |it| it.to_string())));
             }
             Command::Serve(serve) => {
                 flag("listen", "listen", serve.listen.map(|it| it.to_string()));
                 let operations = serve.operations_listen.map(|it| it.to_string());
                 flag("operations_listen", "operations-listen", operations);
-                flag("require_auth", "require-auth", given(serve.require_auth));
-                flag("allow_anonymous", "allow-anonymous", given(serve.allow_anonymous));
+                flag("require_auth", "require-auth", flag_value(serve.require_auth));
+                flag("allow_anonymous", "allow-anonymous", flag_value(serve.allow_anonymous));
                 let grace = serve.token_grace_seconds.map(|it| it.to_string());
                 flag("token_grace_seconds", "token-grace-seconds", grace);
             }
@@ -169,7 +175,7 @@ impl Values {
 
     #[cfg(test)]
     pub(super) fn set(&mut self, name: &'static str, text: &str) {
-        self.by_key.insert(name, (text.to_owned(), format!("in {}", variable_of(name))));
+        self.by_key.insert(name, (text.to_owned(), format!("in {}", variable_name(name))));
     }
 
     pub(super) fn has(&self, name: &str) -> bool {
@@ -196,15 +202,15 @@ impl Value<'_> {
         format!("`{}` {}", self.name, self.source)
     }
 
-    pub(super) fn wrong(self, expected: impl fmt::Display) -> anyhow::Error {
+    pub(super) fn invalid(self, expected: impl fmt::Display) -> anyhow::Error {
         let Self { name, text, source } = self;
         anyhow::anyhow!("`{name}` {source} is `{text}`; expected {expected}")
     }
 
-    pub(super) fn choice<T: Copy>(self, [one, other]: [(&str, T); 2]) -> anyhow::Result<T> {
-        let found = [one, other].into_iter().find(|(word, _)| *word == self.text);
-        let expected = || self.wrong(format_args!("`{}` or `{}`", one.0, other.0));
-        found.map(|(_, choice)| choice).ok_or_else(expected)
+    pub(super) fn choice<T: Copy>(self, [first, second]: [(&str, T); 2]) -> anyhow::Result<T> {
+        let selected = [first, second].into_iter().find(|(name, _)| *name == self.text);
+        let expected = || self.invalid(format_args!("`{}` or `{}`", first.0, second.0));
+        selected.map(|(_, choice)| choice).ok_or_else(expected)
     }
 
     pub(super) fn flag(self) -> anyhow::Result<bool> {
@@ -217,17 +223,17 @@ impl Value<'_> {
     }
 
     /// Parses each item of a list.
-    pub(super) fn parsed<T>(
+    pub(super) fn parse_items<T>(
         self,
         expected: &str,
         parse: impl Fn(&str) -> Option<T>,
     ) -> anyhow::Result<Vec<T>> {
         let items = self.list().into_iter();
-        items.map(|item| parse(&item).ok_or_else(|| self.wrong(expected))).collect()
+        items.map(|item| parse(&item).ok_or_else(|| self.invalid(expected))).collect()
     }
 
     pub(super) fn origins(self) -> anyhow::Result<Vec<String>> {
-        self.parsed("`*`, or origins such as `https://app.example.com`", |text| {
+        self.parse_items("`*`, or origins such as `https://app.example.com`", |text| {
             let is_origin = |(scheme, host): (&str, &str)| {
                 !scheme.is_empty() && !host.is_empty() && !host.contains('/')
             };
@@ -237,7 +243,7 @@ impl Value<'_> {
     }
 
     pub(super) fn networks(self) -> anyhow::Result<Vec<IpNet>> {
-        self.parsed("addresses such as `127.0.0.1` or `10.0.0.0/8`", |text| {
+        self.parse_items("addresses such as `127.0.0.1` or `10.0.0.0/8`", |text| {
             text.parse().ok().or_else(|| Some(text.parse::<IpAddr>().ok()?.into()))
         })
     }
@@ -249,7 +255,7 @@ impl Value<'_> {
     pub(super) fn number(self, range: RangeInclusive<usize>) -> anyhow::Result<usize> {
         let number = self.text.parse().ok().filter(|number| range.contains(number));
         number.ok_or_else(|| {
-            self.wrong(format_args!("a number from {} to {}", range.start(), range.end()))
+            self.invalid(format_args!("a number from {} to {}", range.start(), range.end()))
         })
     }
 
@@ -259,20 +265,20 @@ impl Value<'_> {
 
     /// Checks a log filter. `EnvFilter` would take a misspelled level for the name of a module.
     pub(super) fn log_filter(self) -> anyhow::Result<String> {
-        let is_word = |item: &&str| item.chars().all(|c| c.is_alphanumeric() || "_-:".contains(c));
-        let mut words = self.text.split(',').map(str::trim).filter(is_word);
-        if words.all(|word| LevelFilter::from_str(word).is_ok())
+        let is_level = |item: &&str| item.chars().all(|c| c.is_alphanumeric() || "_-:".contains(c));
+        let mut levels = self.text.split(',').map(str::trim).filter(is_level);
+        if levels.all(|level| LevelFilter::from_str(level).is_ok())
             && EnvFilter::try_new(self.text).is_ok()
         {
             return Ok(self.text.to_owned());
         }
-        Err(self.wrong(
+        Err(self.invalid(
             "`off`, `error`, `warn`, `info`, `debug` or `trace`, or a list such as `info,callgate=debug`",
         ))
     }
 
     pub(super) fn address(self) -> anyhow::Result<SocketAddr> {
-        address(self.text).map_err(|_| self.wrong("an address such as `127.0.0.1:8080`"))
+        address(self.text).map_err(|_| self.invalid("an address such as `127.0.0.1:8080`"))
     }
 }
 
@@ -295,6 +301,6 @@ fn unknown_table(name: &str, source: &str) -> anyhow::Error {
     hinted(format!("unknown table `[{name}]` in {source}"), hint)
 }
 
-pub(super) fn variable_of(key: &str) -> String {
+pub(super) fn variable_name(key: &str) -> String {
     format!("CALLGATE_{}", key.replace('.', "_").to_uppercase())
 }

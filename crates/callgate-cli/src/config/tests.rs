@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::known_keys::{IMPORT_KEYS, KEYS, Key, Keys, UPSTREAM_KEYS};
-use super::sources::{Values, variable_of};
+use super::sources::{Values, variable_name};
 use super::{Config, Imports, Upstreams};
 
 /// Compares a page with the committed one. If snapshots are being updated, writes the page instead.
@@ -31,7 +31,7 @@ fn the_reference_of_the_configuration_is_up_to_date() {
          | key | variable | default | meaning |\n| --- | --- | --- | --- |\n",
     );
     for Key { name, default, meaning } in KEYS.iter() {
-        let (variable, default) = (variable_of(name), code(default));
+        let (variable, default) = (variable_name(name), code(default));
         writeln!(text, "| `{name}` | `{variable}` | {default} | {meaning} |").unwrap();
     }
     text.push_str(
@@ -65,7 +65,7 @@ fn code(default: &str) -> String {
 }
 
 /// Keys whose values are not parsed.
-const ANY_TEXT: [&str; 7] = [
+const UNPARSED_KEYS: [&str; 7] = [
     "database.password_file",
     "allowed_hosts",
     "allowed_origins",
@@ -76,8 +76,8 @@ const ANY_TEXT: [&str; 7] = [
 ];
 
 #[test]
-fn every_wrong_value_names_its_key_and_its_source() {
-    for Key { name, .. } in KEYS.iter().filter(|key| !ANY_TEXT.contains(&key.name)) {
+fn errors_about_invalid_values_name_the_key_and_its_source() {
+    for Key { name, .. } in KEYS.iter().filter(|key| !UNPARSED_KEYS.contains(&key.name)) {
         let mut values = Values::default();
         if name.starts_with("attach.") {
             values.set("preset", "festi");
@@ -85,23 +85,25 @@ fn every_wrong_value_names_its_key_and_its_source() {
         }
         values.set(name, "wrong, ?");
         let error = Config::resolve(values, false).err().unwrap_or_else(|| panic!("`{name}`"));
-        let place = format!("`{name}` in {}", variable_of(name));
+        let place = format!("`{name}` in {}", variable_name(name));
         assert!(format!("{error:#}").starts_with(&place), "{name}: {error:#}");
     }
 }
 
 #[test]
-fn every_wrong_key_of_a_table_is_named() {
+fn errors_about_invalid_values_in_tables_name_the_key() {
     let read = |table: &str, keys: &Keys, read: fn(&toml::Value) -> anyhow::Result<()>| {
         for Key { name, .. } in keys.iter() {
-            let mut one = toml::Table::new();
+            let mut keys_of_table = toml::Table::new();
             if table == "upstreams" {
-                one.insert("url".to_owned(), "http://localhost/".into());
+                keys_of_table.insert("url".to_owned(), "http://localhost/".into());
             }
-            let wrong = if name == "first_params" { 1.into() } else { vec![vec![vec![1]]].into() };
-            one.insert(name.to_owned(), wrong);
-            let all = toml::Table::from_iter([("x".to_owned(), toml::Value::Table(one))]);
-            let error = format!("{:#}", read(&all.into()).unwrap_err());
+            let invalid =
+                if name == "first_params" { 1.into() } else { vec![vec![vec![1]]].into() };
+            keys_of_table.insert(name.to_owned(), invalid);
+            let tables =
+                toml::Table::from_iter([("x".to_owned(), toml::Value::Table(keys_of_table))]);
+            let error = format!("{:#}", read(&tables.into()).unwrap_err());
             assert!(error.starts_with(&format!("`{table}.x` in file: `{name}`: ")), "{error}");
         }
     };

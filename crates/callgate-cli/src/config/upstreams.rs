@@ -25,7 +25,7 @@ use secrets::Secrets;
 use table::UpstreamTable;
 
 pub(crate) use limits::RowLimits;
-pub(crate) use row::{has_secret, keys as keys_of_row, shown as row_shown};
+pub(crate) use row::{has_secret, keys as keys_of_row, redacted as redacted_row};
 pub(crate) use secrets::{secret_in_file, secret_in_variable};
 
 #[derive(Default)]
@@ -38,15 +38,15 @@ pub(crate) struct Upstreams {
 impl Upstreams {
     pub(super) fn read(value: &toml::Value, source: &str) -> anyhow::Result<Self> {
         let expected = || format!("`upstreams` in {source} must have a table for each upstream");
-        let mut all = Self { source: source.to_owned(), ..Self::default() };
+        let mut upstreams = Self { source: source.to_owned(), ..Self::default() };
         for (name, value) in value.as_table().with_context(expected)? {
             let table = value.as_table().with_context(expected)?;
             let keys = table.clone().try_into().with_context(expected)?;
             UpstreamTable::check_keys(name, &keys, source)?;
-            let table = UpstreamTable::parse(keys).with_context(|| all.place(name))?;
-            all.tables.insert(name.clone(), table);
+            let table = UpstreamTable::parse(keys).with_context(|| upstreams.place(name))?;
+            upstreams.tables.insert(name.clone(), table);
         }
-        Ok(all)
+        Ok(upstreams)
     }
 
     pub(super) fn with_row_limits(self, limits: RowLimits) -> Self {
@@ -75,7 +75,7 @@ impl Upstreams {
     /// Returns the table `[registry_upstreams]` that allows a row with these keys.
     pub(crate) fn limits_for(keys: Map<String, Value>) -> anyhow::Result<String> {
         let table = UpstreamTable::parse(keys)?;
-        Ok(RowLimits::default().lines_for(&table.references().collect::<Vec<_>>()))
+        Ok(RowLimits::default().required_table(&table.references().collect::<Vec<_>>()))
     }
 
     fn place(&self, name: &str) -> String {
@@ -93,11 +93,11 @@ impl Upstreams {
 
     /// Returns the upstreams of the file and of the registry, sorted by name.
     pub(crate) fn summaries(&self, rows: &[UpstreamRow]) -> Vec<UpstreamSummary> {
-        let of_file = self
+        let from_file = self
             .tables
             .iter()
             .map(|(name, table)| UpstreamSummary::new(name, &self.source, Ok(table)));
-        let of_rows = rows.iter().map(|row| {
+        let from_rows = rows.iter().map(|row| {
             let table = row::table(row, &self.row_limits);
             let mut summary = UpstreamSummary::new(&row.name, row::SOURCE, table.as_ref());
             if self.is_in_file(&row.name) {
@@ -106,9 +106,9 @@ impl Upstreams {
             }
             summary
         });
-        let mut all: Vec<UpstreamSummary> = of_file.chain(of_rows).collect();
-        all.sort_by(|a, b| a.name.cmp(&b.name));
-        all
+        let mut summaries: Vec<UpstreamSummary> = from_file.chain(from_rows).collect();
+        summaries.sort_by(|a, b| a.name.cmp(&b.name));
+        summaries
     }
 
     /// Returns `true` if a secret is read from this variable.
@@ -124,7 +124,7 @@ impl Upstreams {
         name: &str,
         rows: &[UpstreamRow],
     ) -> anyhow::Result<Option<Target>> {
-        self.read_one(name, rows, |table| table.target(Secrets::Read))
+        self.read_upstream(name, rows, |table| table.target(Secrets::Read))
     }
 
     pub(crate) fn options(
@@ -133,7 +133,7 @@ impl Upstreams {
         rows: &[UpstreamRow],
         call_timeout: Duration,
     ) -> anyhow::Result<Option<ForwardOptions>> {
-        self.read_one(name, rows, |table| table.options(call_timeout, Secrets::Read))
+        self.read_upstream(name, rows, |table| table.options(call_timeout, Secrets::Read))
     }
 
     pub(crate) fn forward(
@@ -142,12 +142,12 @@ impl Upstreams {
         rows: &[UpstreamRow],
         factory: &ForwardFactory,
     ) -> anyhow::Result<Option<Forward>> {
-        self.read_one(name, rows, |table| factory.forward(name, table, Secrets::Read))
+        self.read_upstream(name, rows, |table| factory.forward(name, table, Secrets::Read))
     }
 
     /// Returns `true` if callers see only the methods that the service lists for them.
     pub(crate) fn limits_callers(&self, name: &str, rows: &[UpstreamRow]) -> anyhow::Result<bool> {
-        let limits = self.read_one(name, rows, |table| Ok(table.limits_callers()))?;
+        let limits = self.read_upstream(name, rows, |table| Ok(table.limits_callers()))?;
         Ok(limits.unwrap_or(false))
     }
 
@@ -156,14 +156,14 @@ impl Upstreams {
         let names = self.names().chain(rows.iter().map(|row| row.name.as_str()));
         names
             .filter_map(|name| {
-                let style = self.read_one(name, rows, |table| Ok(table.params)).ok()??;
+                let style = self.read_upstream(name, rows, |table| Ok(table.params)).ok()??;
                 Some((name.to_owned(), style?))
             })
             .collect()
     }
 
     /// Reads the upstream from the file, or else from the rows.
-    fn read_one<T>(
+    fn read_upstream<T>(
         &self,
         name: &str,
         rows: &[UpstreamRow],
@@ -203,15 +203,15 @@ impl UpstreamSummary {
     fn new(name: &str, source: &str, table: Result<&UpstreamTable, &anyhow::Error>) -> Self {
         let problem = match table {
             Ok(table) => {
-                let made = ForwardFactory::default().forward(name, table, Secrets::Placeholder);
-                made.err().map(|problem| format!("{problem:#}"))
+                let forward = ForwardFactory::default().forward(name, table, Secrets::Placeholder);
+                forward.err().map(|problem| format!("{problem:#}"))
             }
             Err(problem) => Some(format!("{problem:#}")),
         };
         Self {
             name: name.to_owned(),
             source: source.to_owned(),
-            url: table.map_or_else(|_| "…".to_owned(), UpstreamTable::shown_url),
+            url: table.map_or_else(|_| "…".to_owned(), UpstreamTable::display_url),
             sends_credentials: table.is_ok_and(|table| table.credential.is_some()),
             problem,
         }
@@ -246,9 +246,9 @@ impl ForwardFactory {
         secrets: Secrets,
     ) -> anyhow::Result<Forward> {
         let mut options = table.options(self.call_timeout, secrets)?;
-        if let Some(how) = table.credential()? {
-            let known = self.credentials.for_upstream(name);
-            options = options.credential(how, known).context("`credential`")?;
+        if let Some(credential) = table.credential()? {
+            let credentials = self.credentials.for_upstream(name);
+            options = options.credential(credential, credentials).context("`credential`")?;
         }
         Ok(Forward::new(name, options)?)
     }

@@ -145,13 +145,13 @@ impl Site {
         #[default(0)]
         offset: usize,
     ) -> Page {
-        let articles = self.open();
-        let listed = articles.all.iter().skip(offset).take(limit).map(|article| Listed {
+        let articles = self.lock();
+        let items = articles.all.iter().skip(offset).take(limit).map(|article| Listed {
             id: article.id,
             title: article.title.clone(),
             author: article.author.clone(),
         });
-        Page { items: listed.collect(), total: articles.all.len() }
+        Page { items: items.collect(), total: articles.all.len() }
     }
 
     /// Returns one article as Markdown text, with its title as the heading.
@@ -166,9 +166,9 @@ impl Site {
         /// The article's id.
         id: i64,
     ) -> Result<String, Error> {
-        let articles = self.open();
+        let articles = self.lock();
         let found = articles.all.iter().find(|article| article.id == id);
-        let Article { title, body, author, .. } = found.ok_or_else(|| no_article(id))?;
+        let Article { title, body, author, .. } = found.ok_or_else(|| article_not_found(id))?;
         Ok(format!("# {title}\n\n{body}\n\n*{author}*\n"))
     }
 
@@ -193,7 +193,7 @@ impl Site {
         if title.len() + body.len() > MAX_BODY {
             return Err(Error::tool(format!("an article has at most {MAX_BODY} bytes")));
         }
-        let mut articles = self.open();
+        let mut articles = self.lock();
         if articles.all.len() >= MAX_ARTICLES {
             return Err(Error::tool("the demo is full; delete an article first"));
         }
@@ -216,9 +216,9 @@ impl Site {
         /// The article's id.
         id: i64,
     ) -> Result<bool, Error> {
-        let mut articles = self.open();
-        let at = articles.all.iter().position(|article| article.id == id);
-        articles.all.remove(at.ok_or_else(|| no_article(id))?);
+        let mut articles = self.lock();
+        let index = articles.all.iter().position(|article| article.id == id);
+        articles.all.remove(index.ok_or_else(|| article_not_found(id))?);
         Ok(true)
     }
 
@@ -238,10 +238,10 @@ impl Site {
                 {"name": "Newsletter", "status": "planned"},
             ]),
         );
-        response.set("articles", self.open().all.len());
+        response.set("articles", self.lock().all.len());
     }
 
-    fn open(&self) -> MutexGuard<'_, Articles> {
+    fn lock(&self) -> MutexGuard<'_, Articles> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -274,6 +274,6 @@ impl Site {
     }
 }
 
-fn no_article(id: i64) -> Error {
+fn article_not_found(id: i64) -> Error {
     Error::tool(format!("there is no article {id}"))
 }

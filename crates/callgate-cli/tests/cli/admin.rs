@@ -22,7 +22,7 @@ fn help_lists_commands_and_options() {
 }
 
 #[test]
-fn wrong_usage_exits_with_2_and_failure_with_1() {
+fn usage_errors_exit_with_2_and_other_failures_with_1() {
     let dir = TestDirectory::new();
     for usage in [
         &["frobnicate"][..],
@@ -41,49 +41,49 @@ fn wrong_usage_exits_with_2_and_failure_with_1() {
 }
 
 #[test]
-fn a_method_does_not_change_the_sections_of_another() {
+fn a_method_cannot_change_the_sections_of_another_with_the_same_function() {
     let dir = TestDirectory::migrated();
     dir.ok(&["section", "add", "a"]);
     dir.ok(&["method", "add", "pay.run", "--section", "a:execute"]);
-    let refused = |arguments: &[&str]| {
-        let (status, said) = dir.run(arguments).failure();
+    let assert_refused = |arguments: &[&str]| {
+        let (status, stderr) = dir.run(arguments).failure();
         assert_eq!(status, 1);
-        let other = "has the same plugin `default` and function";
-        assert!(said.contains(other) && said.contains("hint: remove one"), "{said}");
+        let message = "has the same plugin `default` and function";
+        assert!(stderr.contains(message) && stderr.contains("hint: remove one"), "{stderr}");
     };
-    refused(&["method", "add", "Pay.Run", "--section", "a:read"]);
+    assert_refused(&["method", "add", "Pay.Run", "--section", "a:read"]);
     dir.ok(&["method", "add", "Pay.Run", "--section", "a:execute"]);
-    refused(&["method", "set", "Pay.Run", "--section", "a:read"]);
-    refused(&["method", "set", "Pay.Run", "--no-sections"]);
+    assert_refused(&["method", "set", "Pay.Run", "--section", "a:read"]);
+    assert_refused(&["method", "set", "Pay.Run", "--no-sections"]);
     dir.ok(&["method", "set", "Pay.Run", "--section", "a:execute", "--title", "Pay"]);
     for id in ["pay.run", "Pay.Run"] {
-        let shown = dir.ok(&["method", "show", id]);
-        assert!(shown.contains("section `a` needs execute"), "{shown}");
+        let stdout = dir.ok(&["method", "show", id]);
+        assert!(stdout.contains("section `a` needs execute"), "{stdout}");
     }
     dir.ok(&["method", "remove", "Pay.Run"]);
     dir.ok(&["method", "set", "pay.run", "--section", "a:read"]);
 }
 
 #[test]
-fn of_several_masks_for_a_section_the_strictest_applies() {
+fn the_strictest_of_several_masks_for_a_section_applies() {
     let dir = TestDirectory::migrated();
     dir.ok(&["section", "add", "a"]);
-    let twice = ["--section", "a:execute", "--section", "a:read"];
-    dir.ok(&[&["method", "add", "pay.run"], &twice[..]].concat());
+    let masks = ["--section", "a:execute", "--section", "a:read"];
+    dir.ok(&[&["method", "add", "pay.run"], &masks[..]].concat());
     dir.ok(&["method", "add", "pay.list", "--section", "a:read"]);
-    dir.ok(&[&["method", "set", "pay.list"], &twice[..]].concat());
+    dir.ok(&[&["method", "set", "pay.list"], &masks[..]].concat());
     for id in ["pay.run", "pay.list"] {
-        let shown = dir.ok(&["method", "show", id]);
-        assert!(shown.contains("section `a` needs execute"), "{shown}");
+        let stdout = dir.ok(&["method", "show", id]);
+        assert!(stdout.contains("section `a` needs execute"), "{stdout}");
     }
 }
 
 #[test]
-fn the_built_in_section_can_be_required_at_once() {
+fn the_built_in_section_can_be_required_without_adding_it() {
     let dir = TestDirectory::migrated();
     dir.ok(&["method", "add", "a", "--section", "@authenticated:read"]);
-    let shown = dir.ok(&["method", "show", "a"]);
-    assert!(shown.contains("section `@authenticated` needs read"), "{shown}");
+    let stdout = dir.ok(&["method", "show", "a"]);
+    assert!(stdout.contains("section `@authenticated` needs read"), "{stdout}");
 }
 
 #[test]
@@ -91,10 +91,10 @@ fn annotations_and_the_check_of_arguments_are_set_separately() {
     let dir = TestDirectory::migrated();
     let set = |arguments: &[&str]| {
         dir.ok(&[&["method"], arguments].concat());
-        let shown = dir.ok(&["method", "show", "a", "--json"]);
-        let tool: Value = serde_json::from_str(&shown).unwrap();
+        let stdout = dir.ok(&["method", "show", "a", "--json"]);
+        let tool: Value = serde_json::from_str(&stdout).unwrap();
         let has_hint = tool["tool"]["annotations"].get("openWorldHint").is_some();
-        (has_hint, !shown.contains("its arguments are not checked"))
+        (has_hint, !stdout.contains("its arguments are not checked"))
     };
     let hint = ["--annotations", r#"{"openWorldHint":true}"#];
     assert_eq!(set(&[&["add", "a", "--unchecked"], &hint[..]].concat()), (true, false));
@@ -113,8 +113,8 @@ fn earlier_spellings_of_commands_still_work() {
     dir.ok(&["method", "edit", "a", "--title", "A"]);
     dir.ok(&["grant", "--role", "editors", "content", "read"]);
     dir.ok(&["grant", "content", "6", "--user", "ada"]);
-    let shown = dir.ok(&["method", "show", "a", "--caller", "ada"]);
-    assert!(shown.contains("ada: allowed"), "{shown}");
+    let stdout = dir.ok(&["method", "show", "a", "--caller", "ada"]);
+    assert!(stdout.contains("ada: allowed"), "{stdout}");
     dir.ok(&["token", "create", "ada"]);
     dir.ok(&["token", "revoke", "1"]);
     dir.ok(&["settings", "set", "mcp_server_name", "shop"]);
@@ -123,15 +123,16 @@ fn earlier_spellings_of_commands_still_work() {
     dir.ok(&["keys", "rotate", "--now"]);
     assert_eq!(dir.ok(&["keys", "list"]), dir.ok(&["key", "list"]));
     dir.allow_targets("localhost");
-    let set = dir.run_with(&["upstream", "set", "u", "--json"], r#"{"url":"http://localhost/"}"#);
-    assert_eq!(set.0.status.code(), Some(0), "{}", set.stderr());
+    let output =
+        dir.run_with(&["upstream", "set", "u", "--json"], r#"{"url":"http://localhost/"}"#);
+    assert_eq!(output.0.status.code(), Some(0), "{}", output.stderr());
     dir.write("secret", "s");
     dir.ok(&["credential", "set", "ada", "u", "--file", "secret"]);
     dir.ok(&["--database", "sqlite:callgate.db", "user", "list"]);
 }
 
 #[test]
-fn every_list_and_show_prints_json() {
+fn list_and_show_commands_print_json() {
     let dir = TestDirectory::migrated();
     dir.ok(&["user", "add", "ada", "--role", "editors"]);
     dir.ok(&["section", "add", "content"]);
@@ -139,7 +140,7 @@ fn every_list_and_show_prints_json() {
     dir.ok(&["grant", "set", "--user", "ada", "content", "none"]);
     dir.allow_targets("localhost");
     dir.ok(&["upstream", "set", "shop", "url=http://localhost/"]);
-    let mut printed = String::new();
+    let mut stdout = String::new();
     for command in [
         &["grant", "list"][..],
         &["grant", "list", "--json"],
@@ -149,9 +150,9 @@ fn every_list_and_show_prints_json() {
         &["section", "list", "--json"],
         &["user", "list", "--json"],
     ] {
-        printed.push_str(&dir.ok(command).replace(env!("CARGO_PKG_VERSION"), "VERSION"));
+        stdout.push_str(&dir.ok(command).replace(env!("CARGO_PKG_VERSION"), "VERSION"));
     }
-    insta::assert_snapshot!(printed);
+    insta::assert_snapshot!(stdout);
 }
 
 #[test]
@@ -167,22 +168,22 @@ fn completions_and_man_pages_are_generated() {
 }
 
 #[test]
-fn a_token_is_printed_alone() {
+fn a_token_is_the_only_output_on_stdout() {
     let dir = TestDirectory::migrated();
     dir.ok(&["user", "add", "ada", "--role", "editors"]);
-    let ran = dir.run(&["token", "add", "ada", "--name", "laptop", "--expires-in", "30d"]);
-    let data = ran.stdout();
-    assert!(data.starts_with("cg_") && data.ends_with('\n') && data.len() == 47, "{data}");
-    assert!(!ran.stderr().contains(data.trim()));
+    let output = dir.run(&["token", "add", "ada", "--name", "laptop", "--expires-in", "30d"]);
+    let stdout = output.stdout();
+    assert!(stdout.starts_with("cg_") && stdout.ends_with('\n') && stdout.len() == 47, "{stdout}");
+    assert!(!output.stderr().contains(stdout.trim()));
     assert!(
-        ran.stderr().contains("created token 1 for `ada`; the token expires at 20"),
+        output.stderr().contains("created token 1 for `ada`; the token expires at 20"),
         "{}",
-        ran.stderr()
+        output.stderr()
     );
-    let talk = dir.run(&["token", "add", "ada"]).stderr();
-    assert!(talk.contains("for `ada`; the token does not expire, and"), "{talk}");
+    let stderr = dir.run(&["token", "add", "ada"]).stderr();
+    assert!(stderr.contains("for `ada`; the token does not expire, and"), "{stderr}");
     let listed = dir.ok(&["token", "list"]);
-    assert!(listed.contains("laptop") && !listed.contains(data.trim()), "{listed}");
+    assert!(listed.contains("laptop") && !listed.contains(stdout.trim()), "{listed}");
     assert_eq!(dir.run(&["token", "add", "bob"]).failure().0, 1);
 }
 
@@ -211,22 +212,22 @@ fn a_method_is_added_shown_changed_and_removed() {
         "php",
     ]);
     assert_eq!(added.0.status.code(), Some(0), "{}", added.stderr());
-    let mut told = added.stderr();
-    told.push_str(&dir.ok(&["method", "list"]));
+    let mut outputs = added.stderr();
+    outputs.push_str(&dir.ok(&["method", "list"]));
     dir.ok(&["user", "add", "ada", "--role", "editors"]);
-    told.push_str(&dir.ok(&["method", "show", "user.get", "--user", "ada"]));
+    outputs.push_str(&dir.ok(&["method", "show", "user.get", "--user", "ada"]));
     dir.ok(&["grant", "set", "--role", "editors", "content", "write"]);
-    told.push_str(&dir.ok(&["method", "show", "user.get", "--user", "ada", "--json"]));
+    outputs.push_str(&dir.ok(&["method", "show", "user.get", "--user", "ada", "--json"]));
     dir.ok(&["method", "set", "user.get", "--destructive", "--no-sections", "--hidden"]);
-    told.push_str(&dir.ok(&["method", "show", "user.get"]));
-    told.push_str(&dir.ok(&["method", "list", "--json"]));
-    insta::assert_snapshot!(told);
+    outputs.push_str(&dir.ok(&["method", "show", "user.get"]));
+    outputs.push_str(&dir.ok(&["method", "list", "--json"]));
+    insta::assert_snapshot!(outputs);
     dir.ok(&["method", "remove", "user.get"]);
     assert_eq!(dir.run(&["method", "show", "user.get"]).failure().0, 1);
 }
 
 #[test]
-fn bad_definitions_are_refused_and_nothing_is_written() {
+fn invalid_definitions_are_refused_and_nothing_is_written() {
     let dir = TestDirectory::migrated();
     dir.ok(&["method", "add", "there"]);
     let failures: Vec<_> = [
@@ -272,16 +273,16 @@ fn lists_are_tables_or_lines_of_json() {
 }
 
 #[test]
-fn other_databases_are_refused_without_showing_a_password() {
+fn errors_of_unsupported_and_unreachable_databases_contain_no_password() {
     let dir = TestDirectory::new();
     // An unsupported database, and a port on which no server listens.
-    for (url, told) in [
+    for (url, expected) in [
         ("oracle://ada:hunter2@localhost/db", "sqlite:PATH"),
         ("postgres://ada:hunter2@127.0.0.1:1/db", "`postgres://ada@127.0.0.1:1/db`"),
     ] {
-        let (code, talk) = dir.run(&["migrate", "--database", url]).failure();
+        let (code, stderr) = dir.run(&["migrate", "--database", url]).failure();
         assert_eq!(code, 1);
-        assert!(talk.contains(told) && !talk.contains("hunter2"), "{talk}");
+        assert!(stderr.contains(expected) && !stderr.contains("hunter2"), "{stderr}");
     }
 }
 
@@ -295,8 +296,8 @@ fn methods_of_code_cannot_be_opened_or_redefined() {
     insta::assert_debug_snapshot!(refused.failure());
     assert_eq!(run(&["method", "set", "user.get", "--param", "int $x"]).failure().0, 1);
     dir.sql("callgate-demo.db", "DELETE FROM section_actions");
-    let shown = run(&["method", "show", "cache.rebuild", "--user", "reader"]).stdout();
-    assert!(!shown.contains("open to every") && !shown.contains("allowed"), "{shown}");
+    let stdout = run(&["method", "show", "cache.rebuild", "--user", "reader"]).stdout();
+    assert!(!stdout.contains("open to every") && !stdout.contains("allowed"), "{stdout}");
     let removed = run(&["method", "remove", "cache.rebuild"]).stderr();
     assert!(removed.contains("still serves it"), "{removed}");
 }
@@ -308,12 +309,12 @@ fn an_edit_of_the_upstream_does_not_open_a_method() {
     dir.ok(&["user", "add", "ada"]);
     dir.ok(&["method", "add", "x", "--section", "secret:execute"]);
     dir.ok(&["method", "set", "x", "--upstream", "legacy"]);
-    let shown = dir.ok(&["method", "show", "x", "--user", "ada"]);
-    assert!(shown.contains("ada: denied"), "{shown}");
+    let stdout = dir.ok(&["method", "show", "x", "--user", "ada"]);
+    assert!(stdout.contains("ada: denied"), "{stdout}");
     // The method also stays closed if its action is deleted.
     dir.sql("callgate.db", "DELETE FROM section_actions");
-    let shown = dir.ok(&["method", "show", "x", "--user", "ada"]);
-    assert!(shown.contains("ada: denied"), "{shown}");
+    let stdout = dir.ok(&["method", "show", "x", "--user", "ada"]);
+    assert!(stdout.contains("ada: denied"), "{stdout}");
     assert!(dir.ok(&["method", "list"]).contains("secret:closed"));
 }
 
@@ -332,11 +333,11 @@ fn lists_show_the_state_of_each_row_on_one_line() {
 }
 
 #[test]
-fn a_tokens_life_has_bounds() {
+fn token_lifetimes_are_limited_and_late_expiry_is_displayed_as_9999() {
     let dir = TestDirectory::migrated();
     dir.ok(&["user", "add", "ada"]);
-    for life in ["0s", "9000years"] {
-        assert_eq!(dir.run(&["token", "add", "ada", "--expires-in", life]).failure().0, 2);
+    for lifetime in ["0s", "9000years"] {
+        assert_eq!(dir.run(&["token", "add", "ada", "--expires-in", lifetime]).failure().0, 2);
     }
     dir.sql(
         "callgate.db",
@@ -368,9 +369,9 @@ fn database_errors_name_the_database_and_have_hints() {
 }
 
 #[test]
-fn a_parameter_without_a_name_is_refused_with_what_to_write() {
+fn an_invalid_parameter_is_refused_with_the_correct_syntax() {
     let dir = TestDirectory::migrated();
-    let told: Vec<String> = [
+    let errors: Vec<String> = [
         "id",
         "int id",
         "id int",
@@ -385,38 +386,38 @@ fn a_parameter_without_a_name_is_refused_with_what_to_write() {
         "string $id = 3",
     ]
     .map(|param| {
-        let talk = dir.run(&["method", "add", "a.b", "--param", param]).failure().1;
-        talk.lines().next().unwrap().to_owned()
+        let stderr = dir.run(&["method", "add", "a.b", "--param", param]).failure().1;
+        stderr.lines().next().unwrap().to_owned()
     })
     .into();
-    insta::assert_debug_snapshot!(told);
+    insta::assert_debug_snapshot!(errors);
     assert_eq!(dir.ok(&["method", "list", "--json"]), "");
-    let right = ["int $id", "$any", "int $id = null", "array $list = []", "string $text = 'a = b'"];
-    for (index, param) in right.iter().enumerate() {
+    let valid = ["int $id", "$any", "int $id = null", "array $list = []", "string $text = 'a = b'"];
+    for (index, param) in valid.iter().enumerate() {
         dir.ok(&["method", "add", &format!("m{index}"), "--param", param]);
     }
-    let talk = dir.run(&["method", "set", "m0", "--param", "int $id = 'x'"]).failure().1;
-    assert!(talk.contains("the default of parameter `id` does not match the type"), "{talk}");
+    let stderr = dir.run(&["method", "set", "m0", "--param", "int $id = 'x'"]).failure().1;
+    assert!(stderr.contains("the default of parameter `id` does not match the type"), "{stderr}");
 }
 
 #[test]
-fn a_row_with_a_type_and_a_word_says_what_to_write() {
+fn a_row_with_an_invalid_parameter_is_reported_with_the_correct_syntax() {
     let dir = TestDirectory::migrated();
     dir.sql(
         "callgate.db",
         r#"INSERT INTO rpc_methods (rpc_method, params) VALUES ('a', '["int id"]')"#,
     );
-    let talk = dir.run(&["method", "show", "a"]).failure().1;
-    assert!(talk.contains("`int id` has no name; write `int $id`"), "{talk}");
+    let stderr = dir.run(&["method", "show", "a"]).failure().1;
+    assert!(stderr.contains("`int id` has no name; write `int $id`"), "{stderr}");
 }
 
 #[test]
-fn a_change_that_changes_nothing_is_reported() {
+fn a_change_without_effect_is_reported() {
     let dir = TestDirectory::migrated();
     dir.ok(&["method", "add", "a", "--title", "A"]);
     for arguments in [&["method", "edit", "a"][..], &["method", "set", "a", "--title", "A"]] {
-        let talk = dir.run(arguments).stderr();
-        assert!(talk.starts_with("method `a` is unchanged; "), "{talk}");
+        let stderr = dir.run(arguments).stderr();
+        assert!(stderr.starts_with("method `a` is unchanged; "), "{stderr}");
     }
     assert!(
         dir.run(&["method", "set", "a", "--title", "B"]).stderr().starts_with("changed method")
@@ -429,8 +430,9 @@ fn a_token_is_removed_by_its_number_and_not_by_its_user() {
     dir.ok(&["user", "add", "bob"]);
     dir.ok(&["token", "add", "bob"]);
     dir.ok(&["token", "add", "bob", "--name", "laptop"]);
-    let told = ["bob", "ada", "77"].map(|who| dir.run(&["token", "revoke", who]).failure().1);
-    insta::assert_snapshot!(told.concat(), @"
+    let errors =
+        ["bob", "ada", "77"].map(|argument| dir.run(&["token", "revoke", argument]).failure().1);
+    insta::assert_snapshot!(errors.concat(), @"
     callgate: `bob` is not the number of a token
     hint: the tokens of `bob` are 1, 2; `callgate token list` describes them
     callgate: `ada` is not the number of a token
@@ -441,7 +443,7 @@ fn a_token_is_removed_by_its_number_and_not_by_its_user() {
 }
 
 #[test]
-fn tokens_are_listed_of_one_user_or_of_all() {
+fn tokens_of_one_user_or_of_all_users_are_listed() {
     let dir = TestDirectory::migrated();
     for user in ["ada", "bob"] {
         dir.ok(&["user", "add", user]);
@@ -450,25 +452,25 @@ fn tokens_are_listed_of_one_user_or_of_all() {
     let count = |arguments: &[&str]| dir.ok(arguments).lines().count();
     assert_eq!(count(&["token", "list", "--json"]), 2);
     assert_eq!(count(&["token", "list", "bob", "--json"]), 1);
-    let (_, talk) = dir.run(&["token", "list", "eve"]).failure();
-    assert!(talk.contains("there is no user `eve`"), "{talk}");
+    let (_, stderr) = dir.run(&["token", "list", "eve"]).failure();
+    assert!(stderr.contains("there is no user `eve`"), "{stderr}");
 }
 
 #[test]
-fn a_token_may_end_on_a_date() {
+fn a_token_can_expire_on_a_date() {
     let dir = TestDirectory::migrated();
     dir.ok(&["user", "add", "bob"]);
     for date in ["2100-01-31", "2100-01-31T12:30:00Z", "2100-01-31 12:30:00"] {
         dir.ok(&["token", "add", "bob", "--expires-in", date]);
     }
-    let list = dir.ok(&["token", "list"]);
-    assert_eq!(list.matches("2100-01-31T00:00:00Z").count(), 1, "{list}");
-    assert_eq!(list.matches("2100-01-31T12:30:00Z").count(), 2, "{list}");
-    let told = ["soon", "30", "2020-01-31", "2100-02-31", "9999-01-01"].map(|date| {
-        let talk = dir.run(&["token", "add", "bob", "--expires-in", date]).failure().1;
-        talk.lines().next().unwrap().to_owned()
+    let stdout = dir.ok(&["token", "list"]);
+    assert_eq!(stdout.matches("2100-01-31T00:00:00Z").count(), 1, "{stdout}");
+    assert_eq!(stdout.matches("2100-01-31T12:30:00Z").count(), 2, "{stdout}");
+    let errors = ["soon", "30", "2020-01-31", "2100-02-31", "9999-01-01"].map(|date| {
+        let stderr = dir.run(&["token", "add", "bob", "--expires-in", date]).failure().1;
+        stderr.lines().next().unwrap().to_owned()
     });
-    insta::assert_snapshot!(told.join("\n"), @"
+    insta::assert_snapshot!(errors.join("\n"), @"
     error: invalid value 'soon' for '--expires-in <DURATION|DATE>': expected a duration such as `30d` or `12h`, or a date such as `2030-01-31` or `2030-01-31T12:00:00Z`
     error: invalid value '30' for '--expires-in <DURATION|DATE>': expected a duration such as `30d` or `12h`, or a date such as `2030-01-31` or `2030-01-31T12:00:00Z`
     error: invalid value '2020-01-31' for '--expires-in <DURATION|DATE>': expected a time between 1 second and 100 years from now

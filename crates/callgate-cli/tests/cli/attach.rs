@@ -18,7 +18,7 @@ const APPLICATION: &str = concat!(
          (123, 2, 'ada', 's3cret', 'token-of-ada'), (124, 2, 'bob', 's3cret', ''), (125, 2, 'eve', 's3cret', NULL);"
 );
 
-/// SQL statements of Festi's seed, which define and grant access to a method.
+/// SQL statements of a Festi application, which define and grant access to a method.
 const SECTION: &str = include_str!("../../../callgate-registry/tests/festi/section.sql");
 const ACTION: &str = include_str!("../../../callgate-registry/tests/festi/action.sql");
 const ROLE_GRANT: &str = include_str!("../../../callgate-registry/tests/festi/role_grant.sql");
@@ -33,11 +33,11 @@ fn application() -> TestDirectory {
     dir
 }
 
-fn served(dir: &TestDirectory, more: &[&str]) -> Server {
-    dir.serve(&[&ATTACHED, more].concat())
+fn serve_attached(dir: &TestDirectory, options: &[&str]) -> Server {
+    dir.serve(&[&ATTACHED, options].concat())
 }
 
-fn sees(server: &Server, token: &str, tool: &str) -> bool {
+fn lists_tool(server: &Server, token: &str, tool: &str) -> bool {
     server.tools(token).contains(&tool.to_owned())
 }
 
@@ -45,23 +45,24 @@ fn status(server: &Server, token: &str) -> u16 {
     server.get(token, "/mcp/tools/list").status
 }
 
-fn ok(dir: &TestDirectory, arguments: &[&str]) -> String {
+fn run_ok(dir: &TestDirectory, arguments: &[&str]) -> String {
     dir.ok(&[arguments, &ATTACHED].concat())
 }
 
-fn refused(dir: &TestDirectory, arguments: &[&str]) -> String {
-    let (code, talk) = dir.run(&[arguments, &ATTACHED].concat()).failure();
-    assert_eq!(code, 1, "{talk}");
-    talk
+fn run_refused(dir: &TestDirectory, arguments: &[&str]) -> String {
+    let (code, stderr) = dir.run(&[arguments, &ATTACHED].concat()).failure();
+    assert_eq!(code, 1, "{stderr}");
+    stderr
 }
 
 #[test]
-fn the_inserts_of_the_seed_change_which_tools_a_caller_sees() {
+fn inserts_written_for_festi_change_the_tools_that_a_caller_sees() {
     let dir = application();
     dir.write("callgate.toml", "[attach]\nmethods_seconds = 1\n");
-    let server = served(&dir, &[]);
+    let server = serve_attached(&dir, &[]);
     let (root, ada) = ("token-of-root", "token-of-ada");
-    let seen = |server: &Server| [root, ada].map(|token| sees(server, token, "deleteUser"));
+    let visible =
+        |server: &Server| [root, ada].map(|token| lists_tool(server, token, "deleteUser"));
     // The row names a section that does not exist, which closes the method.
     assert_eq!(server.tools(root), ["getProjects", "getUserInfo"]);
     for (sql, marker) in [(SECTION, "With a section."), (ACTION, "With an action.")] {
@@ -74,59 +75,62 @@ fn the_inserts_of_the_seed_change_which_tools_a_caller_sees() {
                 "UPDATE rpc_methods SET description = '{marker}' WHERE method = 'getUserInfo'"
             ),
         );
-        server.until("the insert counts", |server| {
+        server.wait_until("the insert counts", |server| {
             server.get(root, "/mcp/tools/list").body.contains(marker)
         });
-        assert_eq!(seen(&server), [false, false]);
+        assert_eq!(visible(&server), [false, false]);
     }
     dir.sql(FESTI, ROLE_GRANT);
-    server.until("the role's grant counts", |server| seen(server) == [true, false]);
+    server.wait_until("the role's grant counts", |server| visible(server) == [true, false]);
     dir.sql(FESTI, USER_GRANT);
-    server.until("the user's grant counts", |server| seen(server) == [true, true]);
+    server.wait_until("the user's grant counts", |server| visible(server) == [true, true]);
     dir.sql(FESTI, "UPDATE festi_sections_user_permission SET value = 0");
-    server.until("a user's 0 denies", |server| !sees(server, ada, "deleteUser"));
+    server.wait_until("a user's 0 denies", |server| !lists_tool(server, ada, "deleteUser"));
     dir.sql(
         FESTI,
         "INSERT INTO rpc_methods (plugin, method, rpc_method, params)
          VALUES ('Log', 'get', 'getLog', '[\"int[] $ids\"]')",
     );
-    server.until("the method is listed", |server| sees(server, ada, "getLog"));
+    server.wait_until("the method is listed", |server| lists_tool(server, ada, "getLog"));
     dir.sql(FESTI, "DELETE FROM rpc_methods WHERE rpc_method = 'getLog'");
-    server.until("the method is gone", |server| !sees(server, ada, "getLog"));
+    server.wait_until("the method is gone", |server| !lists_tool(server, ada, "getLog"));
 }
 
 #[test]
 fn a_festi_token_is_valid_in_either_header_until_it_is_replaced() {
     let dir = application();
-    let server = served(&dir, &[]);
+    let server = serve_attached(&dir, &[]);
     assert_eq!([status(&server, "token-of-ada"), status(&server, "token-of-eve")], [200, 401]);
     assert_eq!(status(&server, ""), 401, "the preset needs a token");
-    let with = |header: &str| {
+    let status_with = |header: &str| {
         server.request_with("GET /mcp/tools/list", &format!("{header}\r\n"), "", "").status
     };
-    assert_eq!(with("X-Authorization: token-of-ada"), 200);
-    assert_eq!([with("X-Authorization: nobodys"), with("X-Authorization: ")], [401, 401]);
+    assert_eq!(status_with("X-Authorization: token-of-ada"), 200);
+    assert_eq!(
+        [status_with("X-Authorization: nobodys"), status_with("X-Authorization: ")],
+        [401, 401]
+    );
     // The header `Authorization` may be meant for a proxy in front of the site.
     let basic = "Authorization: Basic YTpi";
-    assert_eq!(with(&format!("{basic}\r\nX-Authorization: token-of-ada")), 200);
-    assert_eq!(with(&format!("{basic}\r\nX-Authorization: nobodys")), 401);
+    assert_eq!(status_with(&format!("{basic}\r\nX-Authorization: token-of-ada")), 200);
+    assert_eq!(status_with(&format!("{basic}\r\nX-Authorization: nobodys")), 401);
     let bearer = "Authorization: Bearer nobodys";
     assert_eq!(
-        [with(basic), with(&format!("{bearer}\r\nX-Authorization: token-of-ada"))],
+        [status_with(basic), status_with(&format!("{bearer}\r\nX-Authorization: token-of-ada"))],
         [401; 2]
     );
     assert_eq!(server.get("", "/mcp/tools/list?token=token-of-ada").status, 401);
     dir.sql(FESTI, "UPDATE users SET access_token = 'another' WHERE login = 'ada'");
-    server.until("the new token counts", |server| status(server, "another") == 200);
-    server.until("the old token is dead", |server| status(server, "token-of-ada") == 401);
+    server.wait_until("the new token counts", |server| status(server, "another") == 200);
+    server.wait_until("the old token is dead", |server| status(server, "token-of-ada") == 401);
     dir.sql(FESTI, "UPDATE users SET access_token = 'another' WHERE login = 'eve'");
-    server.until("what two have is nobody's", |server| status(server, "another") == 401);
+    server.wait_until("what two have is nobody's", |server| status(server, "another") == 401);
 }
 
 #[test]
-fn our_tokens_authenticate_festi_users_and_calls_forward_the_callers_token() {
+fn registry_tokens_authenticate_festi_users_and_calls_forward_the_callers_token() {
     let dir = application();
-    let festi = FakeService::service(|method, params| Some(json!([method, params])));
+    let festi = FakeService::json_rpc(|method, params| Some(json!([method, params])));
     dir.write(
         "callgate.toml",
         &format!(
@@ -134,50 +138,53 @@ fn our_tokens_authenticate_festi_users_and_calls_forward_the_callers_token() {
             festi.url("/rpc/")
         ),
     );
-    let own = ok(&dir, &["token", "add", "ada"]);
-    assert!(ok(&dir, &["token", "list"]).contains("ada"));
-    let server = served(&dir, &[]);
-    assert_eq!(server.tools(own.trim()), ["getProjects", "getUserInfo"]);
-    let with = "X-Authorization: token-of-ada\r\n";
+    let registry_token = run_ok(&dir, &["token", "add", "ada"]);
+    assert!(run_ok(&dir, &["token", "list"]).contains("ada"));
+    let server = serve_attached(&dir, &[]);
+    assert_eq!(server.tools(registry_token.trim()), ["getProjects", "getUserInfo"]);
+    let header = "X-Authorization: token-of-ada\r\n";
     let body = json!({"name": "getUserInfo", "arguments": {"idUser": 5}}).to_string();
-    let reply = server.request_with("POST /mcp/tools/invoke", with, "", &body);
+    let reply = server.request_with("POST /mcp/tools/invoke", header, "", &body);
     assert_eq!(
         reply.json()["result"],
         json!(["getUserInfo", {"idUser": 5, "includeDetails": false}])
     );
     assert_eq!(server.invoke("token-of-root", "getProjects", &json!({})).status, 200);
     let tokens = ["token-of-ada", "token-of-root"];
-    for (asked, token) in festi.log.requests().iter().zip(tokens) {
-        assert!(asked.head.contains(&format!("x-authorization: {token}")), "{}", asked.head);
+    for (request, token) in festi.log.requests().iter().zip(tokens) {
+        assert!(request.head.contains(&format!("x-authorization: {token}")), "{}", request.head);
     }
     assert_eq!(festi.log.requests().len(), 2);
 }
 
 #[test]
-fn settings_of_festi_take_precedence_over_ours() {
+fn settings_of_festi_take_precedence_over_those_of_the_registry() {
     let dir = application();
-    let all = ok(&dir, &["setting", "list"]);
-    assert!(all.contains("site") && all.contains("FESTI_MCP") && !all.contains("mail"), "{all}");
-    ok(&dir, &["setting", "set", "mcp_tools_prefix", "SITE"]);
-    insta::assert_snapshot!(refused(&dir, &["setting", "set", "mcp_server_name", "mine"]));
-    let server = served(&dir, &[]);
+    let settings = run_ok(&dir, &["setting", "list"]);
+    assert!(
+        settings.contains("site") && settings.contains("FESTI_MCP") && !settings.contains("mail"),
+        "{settings}"
+    );
+    run_ok(&dir, &["setting", "set", "mcp_tools_prefix", "SITE"]);
+    insta::assert_snapshot!(run_refused(&dir, &["setting", "set", "mcp_server_name", "mine"]));
+    let server = serve_attached(&dir, &[]);
     let name = || {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": "2025-06-18", "capabilities": {},
             "clientInfo": {"name": "test", "version": "1"}}});
-        let more =
+        let headers =
             "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
-        let reply = server.request_with("POST /mcp", more, "token-of-ada", &body.to_string());
+        let reply = server.request_with("POST /mcp", headers, "token-of-ada", &body.to_string());
         assert_eq!(reply.status, 200, "{}", reply.body);
         reply.body
     };
     assert!(name().contains("\"site\""));
     dir.sql(FESTI, "UPDATE festi_settings SET value = 'renamed' WHERE name = 'mcp_server_name'");
-    server.until("the setting counts", |_| name().contains("\"renamed\""));
+    server.wait_until("the setting counts", |_| name().contains("\"renamed\""));
 }
 
 #[test]
-fn an_overlay_adds_to_festi_methods_and_our_rows_take_precedence() {
+fn an_overlay_adds_to_festi_methods_and_registry_rows_take_precedence() {
     let dir = application();
     dir.write(
         "overlay.toml",
@@ -195,10 +202,10 @@ fn an_overlay_adds_to_festi_methods_and_our_rows_take_precedence() {
         "#,
     );
     let overlay = ["--overlay", "overlay.toml"];
-    let run = |arguments: &[&str]| ok(&dir, &[arguments, &overlay].concat());
+    let run = |arguments: &[&str]| run_ok(&dir, &[arguments, &overlay].concat());
     run(&["method", "set", "getUserInfo", "--title", "Of ours", "--tool-name", "user_info"]);
-    let shown = run(&["method", "show", "getUserInfo", "--user", "ada"]);
-    insta::assert_snapshot!(shown);
+    let stdout = run(&["method", "show", "getUserInfo", "--user", "ada"]);
+    insta::assert_snapshot!(stdout);
     assert!(!run(&["method", "list"]).contains("gone"));
     run(&["method", "set", "getUserInfo", "--hidden"]);
     assert!(!run(&["lint", "--json"]).contains("user_info"));
@@ -207,23 +214,23 @@ fn an_overlay_adds_to_festi_methods_and_our_rows_take_precedence() {
         removed.stderr(),
         "removed the changes to `getUserInfo`; Festi still has the method\n"
     );
-    assert!(ok(&dir, &["method", "show", "getUserInfo"]).contains("Looks up a user."));
+    assert!(run_ok(&dir, &["method", "show", "getUserInfo"]).contains("Looks up a user."));
     // Changes in Festi apply to columns that no overlay sets.
     dir.sql(FESTI, "UPDATE rpc_methods SET description = 'Finds.' WHERE method = 'getUserInfo'");
-    assert!(ok(&dir, &["method", "show", "getUserInfo"]).contains("Finds."));
+    assert!(run_ok(&dir, &["method", "show", "getUserInfo"]).contains("Finds."));
 }
 
 #[test]
-fn our_methods_are_served_too_and_protected_by_sections_of_either_database() {
+fn registry_methods_are_served_too_and_can_require_sections_of_either_database() {
     let dir = application();
     dir.sql(FESTI, SECTION);
     dir.sql(FESTI, ROLE_GRANT);
-    let add = |id: &str, section: &str| ok(&dir, &["method", "add", id, "--section", section]);
-    ok(&dir, &["section", "add", "reports"]);
+    let add = |id: &str, section: &str| run_ok(&dir, &["method", "add", id, "--section", section]);
+    run_ok(&dir, &["section", "add", "reports"]);
     add("report.users", "user_management:execute");
     add("report.sales", "reports:read");
-    ok(&dir, &["grant", "set", "--user", "ada", "reports", "read"]);
-    let server = served(&dir, &[]);
+    run_ok(&dir, &["grant", "set", "--user", "ada", "reports", "read"]);
+    let server = serve_attached(&dir, &[]);
     assert_eq!(server.tools("token-of-root"), ["getProjects", "getUserInfo", "report.users"]);
     assert_eq!(server.tools("token-of-ada"), ["getProjects", "getUserInfo", "report.sales"]);
 }
@@ -232,7 +239,7 @@ fn our_methods_are_served_too_and_protected_by_sections_of_either_database() {
 fn changes_of_festi_rows_are_refused_with_their_table() {
     let dir = application();
     dir.sql(FESTI, SECTION);
-    let said: Vec<String> = [
+    let errors: Vec<String> = [
         &["user", "add", "carol"][..],
         &["grant", "set", "--user", "ada", "user_management", "read"],
         &["grant", "set", "--role", "admin", "user_management", "read"],
@@ -243,9 +250,9 @@ fn changes_of_festi_rows_are_refused_with_their_table() {
         &["method", "remove", "deleteUser"],
     ]
     .iter()
-    .map(|arguments| refused(&dir, arguments))
+    .map(|arguments| run_refused(&dir, arguments))
     .collect();
-    insta::assert_snapshot!(said.join(""));
+    insta::assert_snapshot!(errors.join(""));
 }
 
 #[test]
@@ -260,7 +267,7 @@ fn attach_errors_have_hints() {
     }
     dir.ok(&["migrate", "--database", "sqlite:users.db"]);
     dir.ok(&["user", "add", "carol", "--database", "sqlite:users.db"]);
-    let told: Vec<String> = [
+    let errors: Vec<String> = [
         &["method", "list", "--preset", "festi", "--attach", "sqlite:none.db"][..],
         &["method", "list", "--preset", "festi", "--attach", "sqlite:other.db"],
         &["method", "list", "--preset", "festi", "--attach", "sqlite:prefixed.db"],
@@ -272,21 +279,21 @@ fn attach_errors_have_hints() {
     ]
     .iter()
     .map(|arguments| {
-        let (code, talk) = dir.run(arguments).failure();
-        assert_eq!(code, 1, "{talk}");
-        talk
+        let (code, stderr) = dir.run(arguments).failure();
+        assert_eq!(code, 1, "{stderr}");
+        stderr
     })
     .collect();
-    assert!(!told.join("").contains("s3cret"));
-    insta::assert_snapshot!(told.join("\n"));
+    assert!(!errors.join("").contains("s3cret"));
+    insta::assert_snapshot!(errors.join("\n"));
 }
 
 #[test]
-fn our_rows_can_be_changed_while_the_festi_database_is_unavailable() {
+fn registry_rows_can_be_changed_while_the_festi_database_is_unavailable() {
     let dir = application();
-    ok(&dir, &["token", "add", "ada"]);
+    run_ok(&dir, &["token", "add", "ada"]);
     std::fs::rename(dir.path(FESTI), dir.path("away.db")).unwrap();
-    refused(&dir, &["token", "list"]);
+    run_refused(&dir, &["token", "list"]);
     dir.allow_targets("localhost:9000");
     for command in [
         &["token", "remove", "1"][..],
@@ -296,9 +303,10 @@ fn our_rows_can_be_changed_while_the_festi_database_is_unavailable() {
         &["upstream", "list"],
         &["upstream", "show", "php"],
     ] {
-        ok(&dir, command);
+        run_ok(&dir, command);
     }
-    let removed = dir.run(&[&["upstream", "remove", "php"], &ATTACHED[..]].concat()).succeeded();
+    let removed =
+        dir.run(&[&["upstream", "remove", "php"], &ATTACHED[..]].concat()).expect_success();
     assert!(removed.stderr().contains("note: failed to count the methods that use `php`"));
 }
 
@@ -306,36 +314,36 @@ fn our_rows_can_be_changed_while_the_festi_database_is_unavailable() {
 fn a_registry_that_belongs_to_festi_is_not_served_alone_and_has_no_users() {
     let dir = application();
     // The hint of this error names the same registry and Festi database.
-    let ran = dir.run_with(&[&["serve", "--stdio"], &ATTACHED[..]].concat(), "");
-    let talk = ran.stderr();
+    let output = dir.run_with(&[&["serve", "--stdio"], &ATTACHED[..]].concat(), "");
+    let stderr = output.stderr();
     let hint = "callgate token add USER --database sqlite:callgate.db --preset festi --attach \
                 sqlite:festi.db";
-    assert!(talk.contains(hint), "{talk}");
+    assert!(stderr.contains(hint), "{stderr}");
     let import = ["import", "festi", "sqlite:festi.db", "--users"];
-    let told = [
+    let errors = [
         dir.run(&["serve"]).failure(),
         dir.run(&["call", "removeUser"]).failure(),
         dir.run(&["user", "add", "carol"]).failure(),
         dir.run(&import).failure(),
         dir.run(&[&import, &ATTACHED[..]].concat()).failure(),
     ]
-    .map(|(code, talk)| format!("{code}: {talk}"));
-    insta::assert_snapshot!(told.join(""));
-    ok(&dir, &["token", "add", "ada"]);
+    .map(|(code, stderr)| format!("{code}: {stderr}"));
+    insta::assert_snapshot!(errors.join(""));
+    run_ok(&dir, &["token", "add", "ada"]);
 }
 
 #[test]
-fn a_visible_password_causes_a_warning() {
+fn a_password_in_the_url_of_a_festi_database_causes_a_warning() {
     let dir = TestDirectory::new();
     let url = "mysql://ada:s3cret@127.0.0.1:1/site";
     let attached = dir.run(&["method", "list", "--preset", "festi", "--attach", url]).stderr();
     let imported = dir.run(&["import", "festi", url]).stderr();
     assert!(!attached.contains("s3cret") && !imported.contains("s3cret"));
-    let seen = "warning: other users of this machine can see the password in";
-    let said = format!("{seen} `--attach`; set `CALLGATE_ATTACH_PASSWORD` or");
-    assert!(attached.contains(&said), "{attached}");
-    let said = format!("{seen} the URL of the source; give `--password-file` instead");
-    assert!(imported.contains(&said), "{imported}");
+    let warning = "warning: other users of this machine can see the password in";
+    let expected = format!("{warning} `--attach`; set `CALLGATE_ATTACH_PASSWORD` or");
+    assert!(attached.contains(&expected), "{attached}");
+    let expected = format!("{warning} the URL of the source; give `--password-file` instead");
+    assert!(imported.contains(&expected), "{imported}");
 }
 
 #[test]
@@ -348,15 +356,15 @@ fn nothing_is_written_to_the_festi_database_and_no_secret_is_printed() {
         "INSERT INTO rpc_methods (plugin, method, rpc_method) VALUES ('A', 'b', 'a.b c')",
     );
     let before = std::fs::read(dir.path(FESTI)).unwrap();
-    let server = served(&dir, &[]);
-    assert!(sees(&server, "token-of-ada", "a.b c"));
+    let server = serve_attached(&dir, &[]);
+    assert!(lists_tool(&server, "token-of-ada", "a.b c"));
     let (code, log) = server.stop();
     assert_eq!(code, Some(0), "{log}");
     assert!(!log.contains("s3cret") && !log.contains("token-of"), "{log}");
     for command in [&["lint"][..], &["export"], &["method", "list"], &["user", "list"]] {
-        let ran = dir.run(&[command, &ATTACHED].concat());
-        let told = format!("{}{}", ran.stdout(), ran.stderr());
-        assert!(!told.contains("s3cret") && !told.contains("token-of"), "{told}");
+        let output = dir.run(&[command, &ATTACHED].concat());
+        let text = format!("{}{}", output.stdout(), output.stderr());
+        assert!(!text.contains("s3cret") && !text.contains("token-of"), "{text}");
     }
     assert_eq!(std::fs::read(dir.path(FESTI)).unwrap(), before);
 }

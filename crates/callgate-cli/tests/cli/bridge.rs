@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::clients::everything::fixed_port;
-use super::front::Front;
+use super::reverse_proxy::ReverseProxy;
 use super::support::{Server, TIMEOUT, TestDirectory};
 
 const TOKEN: &str = "cg_never_to_be_seen";
@@ -43,41 +43,41 @@ impl Bridge {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         if line.is_empty() {
-            let mut talk = String::new();
-            self.child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
-            panic!("nothing more: {talk}");
+            let mut stderr = String::new();
+            self.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+            panic!("nothing more: {stderr}");
         }
         line
     }
 
-    pub(crate) fn next(&mut self) -> Value {
+    pub(crate) fn next_message(&mut self) -> Value {
         let line = self.next_line();
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"))
     }
 
-    pub(crate) fn ask(&mut self, id: i64, method: &str, params: &Value) -> Value {
+    pub(crate) fn request(&mut self, id: i64, method: &str, params: &Value) -> Value {
         self.send(
             &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string(),
         );
-        let answer = self.next();
-        assert_eq!(answer["id"], id, "{answer}");
-        answer
+        let response = self.next_message();
+        assert_eq!(response["id"], id, "{response}");
+        response
     }
 
     pub(crate) fn initialize(&mut self) -> Value {
         let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {}});
-        let answer = self.ask(0, "initialize", &params);
+        let response = self.request(0, "initialize", &params);
         self.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
-        answer
+        response
     }
 
     /// Closes the client. Returns the exit code, the unread output, and stderr.
-    pub(crate) fn leave(mut self) -> (Option<i32>, String, String) {
+    pub(crate) fn close(mut self) -> (Option<i32>, String, String) {
         drop(self.input.take());
-        let (mut rest, mut talk) = (String::new(), String::new());
+        let (mut rest, mut stderr) = (String::new(), String::new());
         self.output.read_to_string(&mut rest).unwrap();
-        self.child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
-        (self.child.wait().unwrap().code(), rest, talk)
+        self.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        (self.child.wait().unwrap().code(), rest, stderr)
     }
 }
 
@@ -88,34 +88,34 @@ pub(crate) fn is_running(process: &str) -> bool {
     !state.trim().is_empty() && !state.starts_with('Z')
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+fn wait_until(condition: &str, mut is_met: impl FnMut() -> bool) {
     let started = Instant::now();
-    while !is_so() {
-        assert!(started.elapsed() < TIMEOUT, "never: {what}");
+    while !is_met() {
+        assert!(started.elapsed() < TIMEOUT, "never: {condition}");
         std::thread::yield_now();
     }
 }
 
 /// Starts a bridge to the demo.
-pub(crate) fn to_demo(dir: &TestDirectory, server: &Server, arguments: &[&str]) -> Bridge {
+pub(crate) fn bridge_to_demo(dir: &TestDirectory, server: &Server, arguments: &[&str]) -> Bridge {
     let port = server.address().port().to_string();
-    let all = [&["bridge", "--port", &port], arguments].concat();
-    let mut command = dir.command(&all);
+    let all_arguments = [&["bridge", "--port", &port], arguments].concat();
+    let mut command = dir.command(&all_arguments);
     command.env("CALLGATE_TOKEN", server.token("admin"));
     Bridge::start(command)
 }
 
 #[test]
-fn without_options_the_bridge_connects_to_this_machine() {
+fn the_bridge_starts_without_options_and_without_a_valid_configuration() {
     let dir = TestDirectory::new();
     dir.write("callgate.toml", "this is no configuration");
     let mut command = dir.command(&["bridge"]);
     command.env("CALLGATE_NONSENSE", "1");
     let mut bridge = Bridge::start(command);
     bridge.send("nonsense");
-    assert_eq!(bridge.next()["error"]["code"], -32700);
+    assert_eq!(bridge.next_message()["error"]["code"], -32700);
     // Another program may listen on the default port, so no request is sent.
-    let (code, rest, _) = bridge.leave();
+    let (code, rest, _) = bridge.close();
     assert_eq!((code, &*rest), (Some(0), ""));
 }
 
@@ -125,8 +125,8 @@ fn options_in_any_order_form_the_url() {
     let url = |arguments: &str| {
         let arguments: Vec<&str> = arguments.split(' ').collect();
         let mut bridge = Bridge::start(dir.command(&arguments));
-        let answer = bridge.ask(1, "tools/call", &json!({}));
-        answer["error"]["data"]["url"].as_str().unwrap().to_owned()
+        let response = bridge.request(1, "tools/call", &json!({}));
+        response["error"]["data"]["url"].as_str().unwrap().to_owned()
     };
     let port = fixed_port();
     let v4 = format!("http://127.0.0.1:{port}/rpc/v1/");
@@ -147,9 +147,9 @@ fn options_in_any_order_form_the_url() {
 }
 
 #[test]
-fn wrong_options_are_refused_without_their_secrets() {
+fn invalid_options_are_refused_without_printing_secrets() {
     let dir = TestDirectory::new();
-    for (arguments, code, words) in [
+    for (arguments, code, expected) in [
         (&["--url", "ftp://s3cret/"][..], 1, "expected a URL such as"),
         (&["--url", "http://me:s3cret@localhost/"], 1, "must not contain a user"),
         (&["--header", "s3cret"], 1, "expected `Name: value`"),
@@ -188,10 +188,10 @@ fn wrong_options_are_refused_without_their_secrets() {
         (&["--config", "x.toml"], 2, "'--config' has no effect on 'bridge'"),
         (&["--preset", "festi"], 2, "'--preset' has no effect on 'bridge'"),
     ] {
-        let ran = dir.run(&[&["bridge"], arguments].concat());
-        let (found, talk) = ran.failure();
-        assert_eq!(found, code, "{talk}");
-        assert!(talk.contains(words) && !talk.contains("s3cret"), "{arguments:?}: {talk}");
+        let output = dir.run(&[&["bridge"], arguments].concat());
+        let (actual_code, stderr) = output.failure();
+        assert_eq!(actual_code, code, "{stderr}");
+        assert!(stderr.contains(expected) && !stderr.contains("s3cret"), "{arguments:?}: {stderr}");
     }
 }
 
@@ -206,24 +206,27 @@ fn the_token_is_read_from_the_environment_a_file_or_the_command_line() {
         let mut command = dir.command(&[&["bridge", "--port", &port], arguments].concat());
         command.envs(variable.map(|token| ("CALLGATE_TOKEN", token)));
         let mut bridge = Bridge::start(command);
-        let answer = bridge.ask(1, "tools/list", &json!({}));
-        let (code, _, talk) = bridge.leave();
+        let response = bridge.request(1, "tools/list", &json!({}));
+        let (code, _, stderr) = bridge.close();
         assert_eq!(code, Some(0));
-        assert!(!talk.contains(&token), "{talk}");
-        (answer["result"]["tools"].as_array().map(Vec::len), talk)
+        assert!(!stderr.contains(&token), "{stderr}");
+        (response["result"]["tools"].as_array().map(Vec::len), stderr)
     };
     let (anonymous, _) = tools(&[], None);
-    let (from_variable, quiet) = tools(&[], Some(&token));
+    let (from_variable, variable_stderr) = tools(&[], Some(&token));
     let (from_file, _) = tools(&["--token-file", "token"], Some("another"));
-    let (from_option, warned) = tools(&["--token", &token], Some("another"));
+    let (from_option, option_stderr) = tools(&["--token", &token], Some("another"));
     let (from_header, _) = tools(&["--header", &format!("Authorization:Bearer {token}")], None);
     assert!(anonymous < from_variable);
     assert_eq!(
         [from_file, from_option, from_header, tools(&["--token", ""], Some(&token)).0],
         [from_variable; 4]
     );
-    assert!(warned.contains("other users of this machine can see `--token`"), "{warned}");
-    assert!(!quiet.contains("--token"), "{quiet}");
+    assert!(
+        option_stderr.contains("other users of this machine can see `--token`"),
+        "{option_stderr}"
+    );
+    assert!(!variable_stderr.contains("--token"), "{variable_stderr}");
 }
 
 #[test]
@@ -231,33 +234,36 @@ fn a_refused_token_and_a_missing_token_have_different_messages() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo", "--require-auth"]);
     let port = server.address().port().to_string();
-    let talk = |arguments: &[&str], variable: Option<&str>| {
+    let stderr = |arguments: &[&str], variable: Option<&str>| {
         let mut command = dir.command(&[&["bridge", "--port", &port], arguments].concat());
         command.envs(variable.map(|token| ("CALLGATE_TOKEN", token)));
         let mut bridge = Bridge::start(command);
-        assert!(bridge.ask(1, "initialize", &json!({})).get("error").is_some());
-        let (_, _, talk) = bridge.leave();
-        assert_eq!(talk.matches("answered HTTP 401").count(), 1, "once: {talk}");
-        assert!(!talk.contains("connected to"), "{talk}");
-        talk
+        assert!(bridge.request(1, "initialize", &json!({})).get("error").is_some());
+        let (_, _, stderr) = bridge.close();
+        assert_eq!(stderr.matches("answered HTTP 401").count(), 1, "once: {stderr}");
+        assert!(!stderr.contains("connected to"), "{stderr}");
+        stderr
     };
-    assert!(talk(&[], None).contains("set CALLGATE_TOKEN"));
-    let wrong = talk(&[], Some(TOKEN));
-    assert!(wrong.contains("rejected the token (from CALLGATE_TOKEN): it may be"), "{wrong}");
-    assert!(talk(&["--token", TOKEN], None).contains("(from --token)"));
-    let header = talk(&["--header", "Authorization: Bearer 'x'"], Some(TOKEN));
+    assert!(stderr(&[], None).contains("set CALLGATE_TOKEN"));
+    let wrong_token = stderr(&[], Some(TOKEN));
+    assert!(
+        wrong_token.contains("rejected the token (from CALLGATE_TOKEN): it may be"),
+        "{wrong_token}"
+    );
+    assert!(stderr(&["--token", TOKEN], None).contains("(from --token)"));
+    let header = stderr(&["--header", "Authorization: Bearer 'x'"], Some(TOKEN));
     assert!(header.contains("(from --header)") && header.contains("has quotes"), "{header}");
     assert!(
         header.contains("other users of this machine can see `--header Authorization`"),
         "{header}"
     );
-    for (arguments, variable, words) in [
+    for (arguments, variable, expected) in [
         (&[][..], Some(""), "`CALLGATE_TOKEN` is empty: requests are sent without a token"),
         (&["--token", ""], None, "`--token` is empty: requests are sent without a token"),
         (&["--path", "/?key=x"], None, "the query of `--path` is sent with each request"),
     ] {
-        let talk = talk(arguments, variable);
-        assert!(talk.contains("WARN") && talk.contains(words), "{talk}");
+        let stderr = stderr(arguments, variable);
+        assert!(stderr.contains("WARN") && stderr.contains(expected), "{stderr}");
     }
 }
 
@@ -266,30 +272,30 @@ fn an_empty_list_without_a_token_is_explained() {
     let dir = TestDirectory::migrated();
     let server = dir.serve(&[]);
     let port = server.address().port().to_string();
-    let talk = |token: Option<&str>| {
+    let stderr = |token: Option<&str>| {
         let mut command = dir.command(&["bridge", "--port", &port]);
         command.envs(token.map(|token| ("CALLGATE_TOKEN", token)));
         let mut bridge = Bridge::start(command);
         bridge.initialize();
-        assert_eq!(bridge.ask(2, "tools/list", &json!({}))["result"]["tools"], json!([]));
-        bridge.leave().2
+        assert_eq!(bridge.request(2, "tools/list", &json!({}))["result"]["tools"], json!([]));
+        bridge.close().2
     };
-    let alone = talk(None);
+    let anonymous = stderr(None);
     assert!(
-        alone.contains("lists no tools for callers without a token: set CALLGATE_TOKEN"),
-        "{alone}"
+        anonymous.contains("lists no tools for callers without a token: set CALLGATE_TOKEN"),
+        "{anonymous}"
     );
     dir.ok(&["user", "add", "ada"]);
     let token = dir.ok(&["token", "add", "ada"]);
-    server.until("the token counts", |server| {
+    server.wait_until("the token counts", |server| {
         server.get(token.trim(), "/mcp/tools/list").status == 200
     });
-    let with = talk(Some(token.trim()));
-    assert!(!with.contains("lists no tools"), "{with}");
+    let authenticated = stderr(Some(token.trim()));
+    assert!(!authenticated.contains("lists no tools"), "{authenticated}");
 }
 
 #[test]
-fn a_token_created_for_the_demo_outlives_a_restart() {
+fn a_token_added_to_the_demo_stays_valid_after_a_restart() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let create = ["token", "add", "admin", "--database", "sqlite:callgate-demo.db"];
@@ -300,42 +306,43 @@ fn a_token_created_for_the_demo_outlives_a_restart() {
     let port = server.address().port().to_string();
     let mut command = dir.command(&["bridge", "--port", &port]);
     command.env("CALLGATE_TOKEN", token);
-    let tools = Bridge::start(command).ask(1, "tools/list", &json!({}))["result"]["tools"].clone();
+    let tools =
+        Bridge::start(command).request(1, "tools/list", &json!({}))["result"]["tools"].clone();
     assert_eq!(tools.as_array().unwrap().len(), expected);
     assert!(expected > server.tools("").len());
 }
 
 #[test]
-fn no_token_is_ever_printed() {
+fn a_refused_token_is_not_printed() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo", "--require-auth"]);
     let port = server.address().port().to_string();
     let mut command = dir.command(&["bridge", "--port", &port, "--token", TOKEN]);
     command.env("CALLGATE_LOG", "trace");
     let mut bridge = Bridge::start(command);
-    let refused = bridge.ask(1, "tools/list", &json!({}));
+    let refused = bridge.request(1, "tools/list", &json!({}));
     assert!(refused.get("error").is_some());
     drop(server);
-    let gone = bridge.ask(2, "tools/call", &json!({}));
-    let (_, rest, talk) = bridge.leave();
-    assert!(talk.contains("CALLGATE_TOKEN"), "{talk}");
-    assert!(!format!("{refused}{gone}{rest}{talk}").contains(TOKEN));
+    let unreachable = bridge.request(2, "tools/call", &json!({}));
+    let (_, rest, stderr) = bridge.close();
+    assert!(stderr.contains("CALLGATE_TOKEN"), "{stderr}");
+    assert!(!format!("{refused}{unreachable}{rest}{stderr}").contains(TOKEN));
 }
 
 #[test]
-fn a_header_that_was_split_at_spaces_arrives_whole() {
+fn a_header_option_that_was_split_at_spaces_is_joined() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let (token, port) = (server.token("admin"), server.address().port().to_string());
     let arguments =
         ["bridge", "--header", "Authorization:", "Bearer", &token, "X-A:b", "--port", &port];
     let mut bridge = Bridge::start(dir.command(&arguments));
-    let tools = bridge.ask(1, "tools/list", &json!({}))["result"]["tools"].clone();
+    let tools = bridge.request(1, "tools/list", &json!({}))["result"]["tools"].clone();
     assert_eq!(tools.as_array().unwrap().len(), server.tools(&token).len());
 }
 
 #[test]
-fn a_server_that_is_down_is_an_error_within_the_time_limit() {
+fn requests_to_an_unreachable_server_fail_within_15_seconds() {
     let dir = TestDirectory::new();
     let port = fixed_port().to_string();
     let mut bridge = Bridge::start(dir.command(&["bridge", "--port", &port]));
@@ -343,15 +350,15 @@ fn a_server_that_is_down_is_an_error_within_the_time_limit() {
     // Claude Code sends both requests, and gives up after 30 s.
     for (id, method) in [(1, "server/discover"), (2, "initialize")] {
         let error =
-            bridge.ask(id, method, &json!({"protocolVersion": "2025-06-18"}))["error"].clone();
+            bridge.request(id, method, &json!({"protocolVersion": "2025-06-18"}))["error"].clone();
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("connection refused. Is the server running?"), "{message}");
     }
     let waited = started.elapsed();
     assert!(waited > Duration::from_secs(5) && waited < Duration::from_secs(15), "{waited:?}");
-    let (code, rest, talk) = bridge.leave();
+    let (code, rest, stderr) = bridge.close();
     assert_eq!((code, &*rest), (Some(0), ""));
-    assert!(talk.contains("waiting for http://localhost:"), "{talk}");
+    assert!(stderr.contains("waiting for http://localhost:"), "{stderr}");
 }
 
 #[test]
@@ -365,33 +372,33 @@ fn the_bridge_connects_to_a_server_that_starts_later_or_restarts() {
         r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}"#,
     );
     let server = serve();
-    assert_eq!(bridge.next()["result"]["serverInfo"]["name"], "callgate");
+    assert_eq!(bridge.next_message()["result"]["serverInfo"]["name"], "callgate");
     bridge.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
-    bridge.ask(1, "tools/list", &json!({}));
+    bridge.request(1, "tools/list", &json!({}));
     server.signal("-KILL");
     drop(server);
     bridge.send(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#);
     let _server = serve();
-    let answer = bridge.next();
-    assert!(answer["result"]["tools"].is_array(), "{answer}");
+    let response = bridge.next_message();
+    assert!(response["result"]["tools"].is_array(), "{response}");
 }
 
 #[test]
-fn the_bridge_ends_with_its_client_during_calls() {
+fn the_bridge_exits_with_its_client_even_during_calls() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
-    let mut bridge = to_demo(&dir, &server, &[]);
+    let mut bridge = bridge_to_demo(&dir, &server, &[]);
     bridge.initialize();
     let call = json!({"name": "report_yearly", "arguments": {"seconds": 20}});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
     bridge.send(&call.to_string());
-    bridge.ask(2, "ping", &json!({}));
+    bridge.request(2, "ping", &json!({}));
     let started = Instant::now();
-    let (code, rest, _) = bridge.leave();
+    let (code, rest, _) = bridge.close();
     assert_eq!(code, Some(0));
-    let gave_up: Value = serde_json::from_str(&rest).unwrap();
-    assert_eq!(gave_up["id"], 1, "{gave_up}");
-    assert!(gave_up["error"]["message"].to_string().contains("the input ended"), "{gave_up}");
+    let response: Value = serde_json::from_str(&rest).unwrap();
+    assert_eq!(response["id"], 1, "{response}");
+    assert!(response["error"]["message"].to_string().contains("the input ended"), "{response}");
     assert!(started.elapsed() < Duration::from_secs(10));
 }
 
@@ -399,7 +406,7 @@ fn the_bridge_ends_with_its_client_during_calls() {
 fn the_bridge_stops_on_a_signal() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
-    let mut bridge = to_demo(&dir, &server, &[]);
+    let mut bridge = bridge_to_demo(&dir, &server, &[]);
     bridge.initialize();
     let id = bridge.child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
@@ -409,38 +416,39 @@ fn the_bridge_stops_on_a_signal() {
 
 #[cfg(unix)]
 #[test]
-fn the_bridge_ends_when_its_parent_exits_and_its_input_stays_open() {
+fn the_bridge_exits_with_its_parent_process_even_if_its_input_stays_open() {
     let dir = TestDirectory::new();
-    let made = Command::new("mkfifo").arg(dir.path("input")).status().unwrap();
-    assert!(made.success());
+    let status = Command::new("mkfifo").arg(dir.path("input")).status().unwrap();
+    assert!(status.success());
     let script = "\"$0\" bridge <input >output & echo $!; read line";
     let mut shell = Command::new("sh");
     shell.args(["-c", script, env!("CARGO_BIN_EXE_callgate")]).current_dir(dir.path(""));
     let mut shell = Bridge::start(shell);
-    let process = shell.next().to_string();
+    let process = shell.next_message().to_string();
     let mut input = std::fs::OpenOptions::new().write(true).open(dir.path("input")).unwrap();
     writeln!(input, "nonsense").unwrap();
-    until("it runs", || {
+    wait_until("it runs", || {
         std::fs::read_to_string(dir.path("output")).is_ok_and(|text| text.contains("-32700"))
     });
     assert!(is_running(&process));
     drop(shell);
-    until("it is gone", || !is_running(&process));
+    wait_until("it is gone", || !is_running(&process));
     drop(input);
 }
 
 #[test]
-fn https_with_a_private_certificate_authority() {
+fn https_works_with_a_private_certificate_authority() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
-    let front = Front::secure(server.address());
-    dir.write("ca.pem", front.authority.as_deref().unwrap());
-    let port = front.port().to_string();
+    let reverse_proxy = ReverseProxy::with_tls(server.address());
+    dir.write("ca.pem", reverse_proxy.authority.as_deref().unwrap());
+    let port = reverse_proxy.port().to_string();
     let arguments = ["bridge", "--protocol", "https", "--port", &port, "--path", "/mcp"];
     let mut bridge =
         Bridge::start(dir.command(&[&arguments[..], &["--ca-file", "ca.pem"]].concat()));
     assert_eq!(bridge.initialize()["result"]["serverInfo"]["name"], "callgate");
-    let mut stranger = Bridge::start(dir.command(&arguments));
-    let refused = stranger.ask(1, "initialize", &json!({}))["error"]["message"].to_string();
+    let mut bridge_without_ca = Bridge::start(dir.command(&arguments));
+    let refused =
+        bridge_without_ca.request(1, "initialize", &json!({}))["error"]["message"].to_string();
     assert!(refused.contains("--ca-file"), "{refused}");
 }

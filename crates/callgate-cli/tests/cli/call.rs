@@ -10,7 +10,7 @@ use super::support::{CommandOutput, TestDirectory};
 
 /// Returns a registry, and a service that returns its parameters.
 fn dir() -> (TestDirectory, FakeService) {
-    let service = FakeService::service(|method, params| match method {
+    let service = FakeService::json_rpc(|method, params| match method {
         "pet.name" => Some(json!("Rex")),
         "pet.get" => Some(json!({"id": params["id"], "name": "Rex"})),
         _ => None,
@@ -40,11 +40,11 @@ fn a_tool_is_called_by_id_or_name_and_its_result_is_printed() {
     assert_eq!(dir.ok(&["call", "pet_name", "{}"]), "Rex\n");
     let result = dir.ok(&["call", "pet.get", r#"{"id": 7}"#, "--user", "ada"]);
     assert_eq!(result, "{\"id\":7,\"name\":\"Rex\"}\n");
-    let asked = service.log.requests();
-    assert_eq!(asked.last().unwrap().body["params"], json!({"id": 7, "all": false}));
-    let whole = dir.ok(&["call", "pet.name", "--json"]);
-    let whole: Value = serde_json::from_str(&whole).unwrap();
-    assert_eq!(whole["content"], json!([{"type": "text", "text": "Rex"}]));
+    let requests = service.log.requests();
+    assert_eq!(requests.last().unwrap().body["params"], json!({"id": 7, "all": false}));
+    let call_result = dir.ok(&["call", "pet.name", "--json"]);
+    let call_result: Value = serde_json::from_str(&call_result).unwrap();
+    assert_eq!(call_result["content"], json!([{"type": "text", "text": "Rex"}]));
 }
 
 #[test]
@@ -62,16 +62,19 @@ fn the_caller_is_a_user_a_token_or_anonymous() {
     let (dir, _service) = dir();
     insta::assert_debug_snapshot!(dir.call(&["pet.get", r#"{"id": 1}"#]).failure());
     let token = dir.ok(&["token", "add", "ada"]);
-    let with = |token: &str| {
+    let call_with = |token: &str| {
         let mut command = dir.command(&["call", "pet.get", r#"{"id": 1}"#]);
         CommandOutput(command.env("CALLGATE_TOKEN", token).output().unwrap())
     };
-    assert!(with(token.trim()).stdout().contains("Rex"));
-    let (code, talk) = with("cg_wrong").failure();
+    assert!(call_with(token.trim()).stdout().contains("Rex"));
+    let (code, stderr) = call_with("cg_wrong").failure();
     assert_eq!(code, 1);
-    assert!(talk.contains("CALLGATE_TOKEN") && !talk.contains("cg_wrong"), "{talk}");
-    let url = std::fs::read_to_string(dir.path("callgate.toml")).unwrap();
-    dir.write("callgate.toml", &format!("require_auth = true\nopen_methods = \"allow\"\n{url}"));
+    assert!(stderr.contains("CALLGATE_TOKEN") && !stderr.contains("cg_wrong"), "{stderr}");
+    let configuration = std::fs::read_to_string(dir.path("callgate.toml")).unwrap();
+    dir.write(
+        "callgate.toml",
+        &format!("require_auth = true\nopen_methods = \"allow\"\n{configuration}"),
+    );
     assert!(dir.call(&["pet.name"]).failure().1.contains("callers must have a token"));
     assert_eq!(dir.ok(&["call", "pet.name", "--user", "ada"]), "Rex\n");
 }
@@ -98,18 +101,21 @@ fn errors_of_calls_have_hints() {
     insta::assert_debug_snapshot!(failures);
     assert_eq!(service.log.requests().len(), before, "nothing ran");
     insta::assert_debug_snapshot!(dir.call(&["pet.lost"]).failure());
-    let ran = dir.call(&["pet.lost", "--json"]);
-    let whole: Value = serde_json::from_str(&ran.stdout()).unwrap();
-    assert_eq!((ran.0.status.code(), &whole["isError"]), (Some(1), &json!(true)));
+    let output = dir.call(&["pet.lost", "--json"]);
+    let call_result: Value = serde_json::from_str(&output.stdout()).unwrap();
+    assert_eq!((output.0.status.code(), &call_result["isError"]), (Some(1), &json!(true)));
 }
 
 #[test]
 fn an_unavailable_service_is_reported_with_its_cause() {
     let (dir, _service) = dir();
     dir.write("callgate.toml", "[upstreams.default]\nurl = \"http://127.0.0.1:9/\"\n");
-    let (code, talk) = dir.call(&["pet.name"]).failure();
+    let (code, stderr) = dir.call(&["pet.name"]).failure();
     assert_eq!(code, 1);
-    assert!(talk.contains("cannot be reached") && talk.contains("connection refused"), "{talk}");
+    assert!(
+        stderr.contains("cannot be reached") && stderr.contains("connection refused"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -126,16 +132,16 @@ fn a_running_server_can_be_called() {
     let server = dir.serve(&[]);
     let url = format!("http://{}/mcp", server.address());
     // This command needs no registry.
-    let elsewhere = TestDirectory::new();
+    let other_dir = TestDirectory::new();
     let call = |token: &str, arguments: &[&str]| {
-        let mut command = elsewhere.command(&[&["call", "--url", &url], arguments].concat());
+        let mut command = other_dir.command(&[&["call", "--url", &url], arguments].concat());
         CommandOutput(command.env("CALLGATE_TOKEN", token).output().unwrap())
     };
     assert_eq!(call("", &["pet_name"]).stdout(), "Rex\n");
-    let ran = call(token.trim(), &["pet_get", r#"{"id": 9}"#]);
-    assert_eq!(ran.stdout(), "{\"id\":9,\"name\":\"Rex\"}\n", "{}", ran.stderr());
+    let output = call(token.trim(), &["pet_get", r#"{"id": 9}"#]);
+    assert_eq!(output.stdout(), "{\"id\":9,\"name\":\"Rex\"}\n", "{}", output.stderr());
     assert_eq!(call("", &["pet.name"]).stdout(), "Rex\n", "the id is a name of the tool too");
-    let talks: Vec<String> = [
+    let errors: Vec<String> = [
         call("", &["pet_nam"]),
         call("", &["something.else"]),
         call("", &["pet_get", r#"{"id": 9}"#]),
@@ -143,19 +149,19 @@ fn a_running_server_can_be_called() {
         call("cg_wrong", &["pet_name"]),
     ]
     .iter()
-    .map(|ran| ran.failure().1.replace(&server.address().to_string(), "[address]"))
+    .map(|output| output.failure().1.replace(&server.address().to_string(), "[address]"))
     .collect();
-    insta::assert_debug_snapshot!(talks);
+    insta::assert_debug_snapshot!(errors);
     dir.ok(&["setting", "set", "mcp_tools_prefix", "SHOP"]);
-    server.until("the prefix counts", |_| call("", &["SHOP__pet_name"]).stdout() == "Rex\n");
+    server.wait_until("the prefix counts", |_| call("", &["SHOP__pet_name"]).stdout() == "Rex\n");
     // The name of another tool may end with the name of this one.
-    let (_, told) = call("", &["pet.name"]).failure();
-    assert!(told.contains("did you mean `SHOP__pet_name`?"), "{told}");
-    let told = ["http://127.0.0.1:9/mcp", &format!("http://{}/nothing", server.address())]
-        .map(|url| elsewhere.call(&["pet_name", "--url", url]).failure().1);
-    insta::assert_snapshot!(told.concat().replace(&server.address().to_string(), "[address]"), @"
+    let (_, stderr) = call("", &["pet.name"]).failure();
+    assert!(stderr.contains("did you mean `SHOP__pet_name`?"), "{stderr}");
+    let stderr = ["http://127.0.0.1:9/mcp", &format!("http://{}/nothing", server.address())]
+        .map(|url| other_dir.call(&["pet_name", "--url", url]).failure().1);
+    insta::assert_snapshot!(stderr.concat().replace(&server.address().to_string(), "[address]"), @"
     callgate: cannot reach http://127.0.0.1:9/mcp: connection refused. Is the server running? Check the URL
     callgate: http://[address]/nothing answered HTTP 404 Not Found. Is that an MCP server? Check the path of the URL
     ");
-    assert_eq!(elsewhere.call(&["a", "--url", &url, "--user", "ada"]).failure().0, 2);
+    assert_eq!(other_dir.call(&["a", "--url", &url, "--user", "ada"]).failure().0, 2);
 }

@@ -38,11 +38,11 @@ impl Demo {
     /// Creates a demo that offers no newer revision than this one.
     fn up_to(newest: &str) -> Self {
         let demo = Self::new();
-        let cap = ["setting", "set", "mcp_protocol_version", newest];
-        demo.dir.ok(&[&cap[..], &["--database", DATABASE]].concat());
-        demo.server.until("the cap counts", |server| {
-            let found = server.get("", "/.well-known/mcp.json").json();
-            found["protocol_versions"].as_array().unwrap().last().unwrap() == newest
+        let setting = ["setting", "set", "mcp_protocol_version", newest];
+        demo.dir.ok(&[&setting[..], &["--database", DATABASE]].concat());
+        demo.server.wait_until("the cap counts", |server| {
+            let metadata = server.get("", "/.well-known/mcp.json").json();
+            metadata["protocol_versions"].as_array().unwrap().last().unwrap() == newest
         });
         demo
     }
@@ -52,7 +52,7 @@ impl Demo {
         let server = dir.serve(&["--demo"]);
         dir.ok(&["setting", "set", "mcp_page_size", "2", "--database", DATABASE]);
         let token = dir.ok(&["token", "add", "reader", "--database", DATABASE]);
-        server.until("the setting counts", |server| {
+        server.wait_until("the setting counts", |server| {
             let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
             let reply = server.request("POST /mcp", token.trim(), body).json();
             reply["result"]["tools"].as_array().is_some_and(|tools| tools.len() == 2)
@@ -60,25 +60,25 @@ impl Demo {
         Self { token: token.trim().to_owned(), dir, server }
     }
 
-    fn grant_more(&self) {
+    fn grant_another_section(&self) {
         let grant = ["grant", "set", "--role", "reader", "user_management", "read"];
         self.dir.ok(&[&grant[..], &["--database", DATABASE]].concat());
     }
 }
 
 /// The reports of a client about the steps of its run.
-struct Run(Vec<Value>);
+struct ClientRun(Vec<Value>);
 
-impl Run {
+impl ClientRun {
     fn step(&self, name: &str) -> &Value {
         let step = self.0.iter().find(|step| step["step"] == name);
         step.unwrap_or_else(|| panic!("no step {name}: {:?}", self.0))
     }
 }
 
-struct Killed(Child);
+struct ChildGuard(Child);
 
-impl Drop for Killed {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -86,32 +86,32 @@ impl Drop for Killed {
 }
 
 /// A running client.
-struct Driven {
+struct ClientHandle {
     input: ChildStdin,
-    talk: Arc<Mutex<String>>,
+    stderr: Arc<Mutex<String>>,
 }
 
-impl Driven {
+impl ClientHandle {
     /// Lets the client continue.
-    fn go_on(&mut self) {
+    fn resume(&mut self) {
         writeln!(self.input).unwrap();
     }
 
     /// Waits until the client, or a program that it started, has printed this text.
-    fn until_it_says(&self, words: &str) {
+    fn wait_for_stderr(&self, text: &str) {
         let started = Instant::now();
-        while !self.talk.lock().unwrap().contains(words) {
-            assert!(started.elapsed() < TIMEOUT, "it never said {words}");
+        while !self.stderr.lock().unwrap().contains(text) {
+            assert!(started.elapsed() < TIMEOUT, "it never said {text}");
             std::thread::yield_now();
         }
     }
 }
 
 /// Runs the client. When the client waits for a change of its tools, grants access to more tools.
-fn run(command: Command, demo: &Demo) -> Run {
-    let (run, _) = drive(command, |step, _| {
+fn run(command: Command, demo: &Demo) -> ClientRun {
+    let (run, _) = run_with_steps(command, |step, _| {
         if step["step"] == "ready_for_change" {
-            demo.grant_more();
+            demo.grant_another_section();
         }
     });
     run
@@ -119,35 +119,38 @@ fn run(command: Command, demo: &Demo) -> Run {
 
 /// Runs a client to its end, with an action at each step. Also returns the error output of the
 /// client.
-fn drive(mut command: Command, mut at: impl FnMut(&Value, &mut Driven)) -> (Run, String) {
+fn run_with_steps(
+    mut command: Command,
+    mut on_step: impl FnMut(&Value, &mut ClientHandle),
+) -> (ClientRun, String) {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = Killed(command.spawn().unwrap());
-    let stderr = child.0.stderr.take().unwrap();
-    let mut driven = Driven { input: child.0.stdin.take().unwrap(), talk: Arc::default() };
-    let said = Arc::clone(&driven.talk);
-    let talk = std::thread::spawn(move || {
-        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-            let mut said = said.lock().unwrap();
-            said.push_str(&line);
-            said.push('\n');
+    let mut child = ChildGuard(command.spawn().unwrap());
+    let pipe = child.0.stderr.take().unwrap();
+    let mut handle = ClientHandle { input: child.0.stdin.take().unwrap(), stderr: Arc::default() };
+    let shared = Arc::clone(&handle.stderr);
+    let reader = std::thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            let mut stderr = shared.lock().unwrap();
+            stderr.push_str(&line);
+            stderr.push('\n');
         }
     });
     let mut steps = Vec::new();
     for line in BufReader::new(child.0.stdout.take().unwrap()).lines() {
         let line = line.unwrap();
         let step: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
-        at(&step, &mut driven);
+        on_step(&step, &mut handle);
         steps.push(step);
     }
     let status = child.0.wait().unwrap();
-    talk.join().unwrap();
-    let talk = driven.talk.lock().unwrap().clone();
-    assert!(status.success(), "{status}: {talk}\n{steps:?}");
-    (Run(steps), talk)
+    reader.join().unwrap();
+    let stderr = handle.stderr.lock().unwrap().clone();
+    assert!(status.success(), "{status}: {stderr}\n{steps:?}");
+    (ClientRun(steps), stderr)
 }
 
 /// Checks the results that every client must see.
-fn check(run: &Run, protocol: &str) {
+fn check(run: &ClientRun, protocol: &str) {
     let names = [
         "content_article_markdown",
         "content_articles_list",
@@ -207,11 +210,11 @@ fn over_http(client: &str, protocol: &str, demo: Demo) {
 }
 
 fn over_stdio(client: &str, protocol: &str, demo: &Demo) {
-    over_lines(client, protocol, demo, "serve --demo --stdio");
+    over_stdio_with_arguments(client, protocol, demo, "serve --demo --stdio");
 }
 
 /// Connects a client over stdio to the program with these arguments.
-fn over_lines(client: &str, protocol: &str, demo: &Demo, arguments: &str) {
+fn over_stdio_with_arguments(client: &str, protocol: &str, demo: &Demo, arguments: &str) {
     let (input, output) = (demo.dir.path("in.jsonl"), demo.dir.path("out.jsonl"));
     let program = demo.dir.command(&[]);
     // Records both directions.
@@ -231,67 +234,67 @@ fn over_lines(client: &str, protocol: &str, demo: &Demo, arguments: &str) {
 }
 
 #[test]
-fn typescript_sdk_1_over_http() {
+fn typescript_sdk_1_works_over_http() {
     over_http("sdk1", LEGACY, Demo::new());
 }
 
 #[test]
-fn typescript_sdk_1_over_stdio() {
+fn typescript_sdk_1_works_over_stdio() {
     over_stdio("sdk1", LEGACY, &Demo::new());
 }
 
 #[test]
-fn typescript_client_2_default_over_http() {
+fn typescript_client_2_default_works_over_http() {
     over_http("client2-default", LEGACY, Demo::new());
 }
 
 #[test]
-fn typescript_client_2_default_over_stdio() {
+fn typescript_client_2_default_works_over_stdio() {
     over_stdio("client2-default", LEGACY, &Demo::new());
 }
 
 #[test]
-fn typescript_client_2_auto_over_http() {
+fn typescript_client_2_auto_works_over_http() {
     over_http("client2-auto", MODERN, Demo::new());
 }
 
 #[test]
-fn typescript_client_2_auto_over_stdio() {
+fn typescript_client_2_auto_works_over_stdio() {
     over_stdio("client2-auto", MODERN, &Demo::new());
 }
 
 #[test]
-fn typescript_client_2_pinned_over_http() {
+fn typescript_client_2_pinned_works_over_http() {
     over_http("client2-pinned", MODERN, Demo::new());
 }
 
 #[test]
-fn typescript_client_2_pinned_over_stdio() {
+fn typescript_client_2_pinned_works_over_stdio() {
     over_stdio("client2-pinned", MODERN, &Demo::new());
 }
 
 #[test]
-fn a_client_of_both_eras_falls_back_below_the_cap() {
+fn a_client_of_both_eras_falls_back_to_the_newest_allowed_revision() {
     over_http("client2-auto", "2025-06-18", Demo::up_to("2025-06-18"));
     over_stdio("client2-auto", "2025-06-18", &Demo::up_to("2025-06-18"));
 }
 
 #[test]
-fn older_revisions_over_http() {
+fn older_revisions_work_over_http() {
     for revision in ["2024-11-05", "2025-03-26", "2025-06-18"] {
         over_http("sdk1", revision, Demo::up_to(revision));
     }
 }
 
 #[test]
-fn older_revisions_over_stdio() {
+fn older_revisions_work_over_stdio() {
     for revision in ["2024-11-05", "2025-03-26", "2025-06-18"] {
         over_stdio("sdk1", revision, &Demo::up_to(revision));
     }
 }
 
 /// Returns the output of the Inspector for a request.
-fn inspect(demo: &Demo, era: &str, arguments: &[&str]) -> Value {
+fn run_inspector(demo: &Demo, era: &str, arguments: &[&str]) -> Value {
     let url = format!("http://{}/mcp", demo.server.address());
     let authorization = format!("Authorization: Bearer {}", demo.token);
     let mut command = node::inspector();
@@ -301,8 +304,8 @@ fn inspect(demo: &Demo, era: &str, arguments: &[&str]) -> Value {
         .args(arguments)
         .env("HOME", demo.dir.path(""));
     let output = command.output().unwrap();
-    let talk = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{talk}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
     serde_json::from_slice::<Value>(&output.stdout).unwrap()["result"].clone()
 }
 
@@ -310,11 +313,11 @@ fn inspect(demo: &Demo, era: &str, arguments: &[&str]) -> Value {
 fn the_inspector_lists_and_calls_in_both_eras() {
     let demo = Demo::new();
     for era in ["legacy", "modern"] {
-        let list = inspect(&demo, era, &["--method", "tools/list"]);
+        let list = run_inspector(&demo, era, &["--method", "tools/list"]);
         let tools = list["tools"].as_array().unwrap();
         assert_eq!(tools[0]["name"], "content_article_markdown");
         let call = ["--method", "tools/call", "--tool-name", "content_article_markdown"];
-        let call = inspect(&demo, era, &[&call[..], &["--tool-arg", "id=1"]].concat());
+        let call = run_inspector(&demo, era, &[&call[..], &["--tool-arg", "id=1"]].concat());
         let text = call["content"][0]["text"].as_str().unwrap();
         assert!(text.starts_with("# Welcome"), "{era}: {text}");
     }

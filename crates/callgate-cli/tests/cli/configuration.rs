@@ -5,7 +5,7 @@ use serde_json::json;
 use super::support::{CommandOutput, TestDirectory};
 
 #[test]
-fn later_sources_win() {
+fn flags_override_the_environment_and_the_environment_overrides_the_file() {
     let dir = TestDirectory::new();
     dir.write("callgate.toml", "database = \"sqlite:file.db\"\nrequire_auth = true\n");
     let server = dir.serve(&[]);
@@ -25,7 +25,7 @@ fn later_sources_win() {
 }
 
 #[test]
-fn an_unknown_key_is_an_error_that_names_the_nearest() {
+fn an_unknown_key_is_an_error_that_suggests_the_nearest_key() {
     let dir = TestDirectory::new();
     let mut failures = Vec::new();
     for text in [
@@ -51,54 +51,57 @@ fn an_unknown_key_is_an_error_that_names_the_nearest() {
     }
     insta::assert_debug_snapshot!(failures);
     std::fs::remove_file(dir.path("callgate.toml")).unwrap();
-    let ran = dir.command(&["migrate"]).env("CALLGATE_LISEN", "x").output().unwrap();
-    let talk = String::from_utf8(ran.stderr).unwrap();
-    assert!(talk.contains("did you mean `CALLGATE_LISTEN`"), "{talk}");
+    let output = dir.command(&["migrate"]).env("CALLGATE_LISEN", "x").output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("did you mean `CALLGATE_LISTEN`"), "{stderr}");
     // Variables that Kubernetes sets for a service named `callgate` are ignored.
-    let ran = dir
+    let output = dir
         .command(&["migrate"])
         .env("CALLGATE_SERVICE_HOST", "10.0.0.1")
         .env("CALLGATE_PORT", "tcp://10.0.0.1:8080")
         .output()
         .unwrap();
-    assert!(ran.status.success());
-    let (code, talk) = dir.run(&["migrate", "--config", "none.toml"]).failure();
+    assert!(output.status.success());
+    let (code, stderr) = dir.run(&["migrate", "--config", "none.toml"]).failure();
     assert_eq!(code, 1);
-    assert!(talk.contains("cannot read `none.toml`"), "{talk}");
+    assert!(stderr.contains("cannot read `none.toml`"), "{stderr}");
 }
 
 #[test]
-fn an_unknown_table_is_an_error_that_names_the_nearest() {
+fn an_unknown_table_is_an_error_that_suggests_the_nearest_table() {
     let dir = TestDirectory::new();
-    let told: String =
+    let errors: String =
         ["upstream.default", "import.shop", "limit", "upstreams.shop.credentials", "zoo"]
             .map(|table| {
                 dir.write("callgate.toml", &format!("[{table}]\nurl = \"http://localhost/\"\n"));
                 dir.run(&["migrate"]).failure().1
             })
             .concat();
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(errors);
 }
 
 #[test]
-fn a_wrong_log_level_is_an_error() {
+fn an_invalid_log_level_is_an_error() {
     let dir = TestDirectory::new();
-    let told = |filter: &str| {
+    let stderr = |filter: &str| {
         dir.write("callgate.toml", &format!("log = \"{filter}\"\n"));
         dir.run(&["migrate"]).failure().1
     };
-    insta::assert_snapshot!(told("debgu"), @"callgate: `log` in callgate.toml is `debgu`; expected `off`, `error`, `warn`, `info`, `debug` or `trace`, or a list such as `info,callgate=debug`");
-    for wrong in ["info,debgu", "callgate=debgu", "callgate", "info,callgate=debug=x"] {
-        assert!(told(wrong).contains(&format!("`log` in callgate.toml is `{wrong}`")), "{wrong}");
+    insta::assert_snapshot!(stderr("debgu"), @"callgate: `log` in callgate.toml is `debgu`; expected `off`, `error`, `warn`, `info`, `debug` or `trace`, or a list such as `info,callgate=debug`");
+    for invalid in ["info,debgu", "callgate=debgu", "callgate", "info,callgate=debug=x"] {
+        assert!(
+            stderr(invalid).contains(&format!("`log` in callgate.toml is `{invalid}`")),
+            "{invalid}"
+        );
     }
     std::fs::remove_file(dir.path("callgate.toml")).unwrap();
     // Commands that use no registry also check the key.
     let mut bridge = dir.command(&["bridge"]);
-    let ran = CommandOutput(bridge.env("CALLGATE_LOG", "debgu").output().unwrap());
-    assert!(ran.failure().1.contains("`log` in CALLGATE_LOG is `debgu`"), "{}", ran.stderr());
+    let output = CommandOutput(bridge.env("CALLGATE_LOG", "debgu").output().unwrap());
+    assert!(output.failure().1.contains("`log` in CALLGATE_LOG is `debgu`"), "{}", output.stderr());
     for filter in ["WARN", "5", "off", "info,callgate=debug", "callgate[call{id=1}]=trace,warn"] {
-        let ran = dir.command(&["migrate"]).env("CALLGATE_LOG", filter).output().unwrap();
-        assert!(ran.status.success(), "{filter}");
+        let output = dir.command(&["migrate"]).env("CALLGATE_LOG", filter).output().unwrap();
+        assert!(output.status.success(), "{filter}");
     }
 }
 
@@ -123,7 +126,7 @@ fn the_preset_festi_sets_tables_and_settings_and_requires_a_token() {
     assert!(dir.ok(&["section", "list"]).contains("content"));
     dir.ok(&["user", "add", "ada"]);
     let token = dir.ok(&["token", "add", "ada"]);
-    server.until("the token counts", |server| {
+    server.wait_until("the token counts", |server| {
         server.get(token.trim(), "/mcp/tools/list").status == 200
     });
     drop(server);
@@ -141,7 +144,7 @@ fn the_preset_drupal_serves_only_marked_methods() {
         "callgate.db",
         "INSERT INTO rpc_methods (rpc_method, exposed) VALUES ('marked', 1), ('silent', NULL)",
     );
-    server.until("the marked one is listed", |server| server.tools("") == ["marked"]);
+    server.wait_until("the marked one is listed", |server| server.tools("") == ["marked"]);
 }
 
 #[test]
@@ -181,36 +184,36 @@ fn a_database_is_a_string_or_a_table() {
 }
 
 #[test]
-fn a_password_on_the_command_line_causes_a_warning_without_it() {
+fn a_password_on_the_command_line_causes_a_warning_that_omits_the_password() {
     let dir = TestDirectory::new();
-    let with = "mysql://ada:hunter2@127.0.0.1:1/db";
-    let mut told = Vec::new();
+    let url = "mysql://ada:hunter2@127.0.0.1:1/db";
+    let mut warnings = Vec::new();
     for arguments in [
-        &["migrate", "--database", with][..],
-        &["registry", "copy", with, "sqlite:to.db"],
-        &["registry", "copy", "sqlite:from.db", with],
+        &["migrate", "--database", url][..],
+        &["registry", "copy", url, "sqlite:to.db"],
+        &["registry", "copy", "sqlite:from.db", url],
     ] {
-        let (_, talk) = dir.run(arguments).failure();
-        assert!(!talk.contains("hunter2"), "{talk}");
-        told.push(talk.lines().next().unwrap().to_owned());
+        let (_, stderr) = dir.run(arguments).failure();
+        assert!(!stderr.contains("hunter2"), "{stderr}");
+        warnings.push(stderr.lines().next().unwrap().to_owned());
     }
-    insta::assert_debug_snapshot!(told);
+    insta::assert_debug_snapshot!(warnings);
     let mut command = dir.command(&["migrate", "--database", "mysql://ada@127.0.0.1:1/db"]);
     let output = command.env("CALLGATE_DATABASE_PASSWORD", "hunter2").output().unwrap();
-    let talk = String::from_utf8(output.stderr).unwrap();
-    assert!(!talk.contains("warning") && !talk.contains("hunter2"), "{talk}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(!stderr.contains("warning") && !stderr.contains("hunter2"), "{stderr}");
 }
 
 #[test]
-fn a_page_smaller_than_the_number_of_tools_is_a_warning() {
+fn a_page_size_below_the_number_of_tools_causes_a_warning() {
     let dir = TestDirectory::migrated();
     for id in ["a.get", "b.get"] {
         dir.ok(&["method", "add", id, "--read-only"]);
     }
     dir.ok(&["method", "add", "c.get", "--read-only", "--hidden"]);
-    let talk = |size: &str| dir.run(&["setting", "set", "mcp_page_size", size]).stderr();
+    let stderr = |size: &str| dir.run(&["setting", "set", "mcp_page_size", size]).stderr();
     let warning = "warning: there are 2 tools, and many clients read only the first page: a caller who may use more \
                    than 1 tools does not see all of them\n";
-    assert_eq!(talk("1"), format!("mcp_page_size=1\n{warning}"));
-    assert_eq!(talk("2"), "mcp_page_size=2\n");
+    assert_eq!(stderr("1"), format!("mcp_page_size=1\n{warning}"));
+    assert_eq!(stderr("2"), "mcp_page_size=2\n");
 }

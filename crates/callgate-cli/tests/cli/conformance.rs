@@ -46,7 +46,7 @@ struct Check {
 }
 
 impl Check {
-    fn succeeded(&self) -> bool {
+    fn is_success(&self) -> bool {
         self.status == "SUCCESS"
     }
 
@@ -59,21 +59,21 @@ impl Check {
 type Checks = BTreeMap<String, Vec<Check>>;
 
 /// Runs the suite. Returns the checks.
-fn suite(url: &str, arguments: &[&str]) -> Checks {
+fn run_suite(url: &str, arguments: &[&str]) -> Checks {
     let out = tempfile::tempdir().unwrap();
     let mut command = node::conformance();
     command.args(["server", "--url", url, "--output-dir"]).arg(out.path()).args(arguments);
-    let ran = command.current_dir(out.path()).output().unwrap();
-    let checks = read(out.path());
+    let output = command.current_dir(out.path()).output().unwrap();
+    let checks = read_checks(out.path());
     assert!(
         !checks.is_empty(),
         "the suite reported no checks: {}",
-        String::from_utf8_lossy(&ran.stdout)
+        String::from_utf8_lossy(&output.stdout)
     );
     checks
 }
 
-fn read(out: &Path) -> Checks {
+fn read_checks(out: &Path) -> Checks {
     let mut checks = Checks::new();
     for entry in std::fs::read_dir(out).unwrap() {
         let entry = entry.unwrap();
@@ -88,40 +88,40 @@ fn read(out: &Path) -> Checks {
 fn failures(checks: &Checks, ignored: &[&str]) -> Vec<String> {
     let mut failures = Vec::new();
     for (scenario, checks) in checks {
-        let failed = checks.iter().filter(|check| !check.succeeded() && !check.is_log_line());
+        let failed = checks.iter().filter(|check| !check.is_success() && !check.is_log_line());
         for check in failed.filter(|check| !ignored.contains(&check.id.as_str())) {
             let Check { id, status, description, error_message } = check;
-            let why = error_message.as_deref().unwrap_or(description);
-            failures.push(format!("{scenario}: {status} {id}: {why}"));
+            let message = error_message.as_deref().unwrap_or(description);
+            failures.push(format!("{scenario}: {status} {id}: {message}"));
         }
     }
     failures
 }
 
-fn succeeded(checks: &Checks) -> usize {
-    checks.values().flatten().filter(|check| check.succeeded()).count()
+fn success_count(checks: &Checks) -> usize {
+    checks.values().flatten().filter(|check| check.is_success()).count()
 }
 
 #[test]
-fn everything_passes_every_check_of_2025_11_25() {
-    let everything = Everything::ours(0);
-    let checks = suite(&everything.url, &["--requirements", LEGACY]);
+fn the_everything_example_passes_every_check_of_2025_11_25() {
+    let everything = Everything::example(0);
+    let checks = run_suite(&everything.url, &["--requirements", LEGACY]);
     assert_eq!(failures(&checks, &[]), Vec::<String>::new());
     assert_eq!(checks.len(), 33, "30 required scenarios, and the unscored ones");
-    assert!(succeeded(&checks) >= 83, "only {} checks", succeeded(&checks));
+    assert!(success_count(&checks) >= 83, "only {} checks", success_count(&checks));
 }
 
 #[test]
-fn everything_passes_every_check_of_2026_07_28() {
-    let everything = Everything::ours(0);
-    let checks = suite(&everything.url, &["--requirements", MODERN]);
+fn the_everything_example_passes_every_check_of_2026_07_28() {
+    let everything = Everything::example(0);
+    let checks = run_suite(&everything.url, &["--requirements", MODERN]);
     assert_eq!(failures(&checks, &[SKIPPED]), Vec::<String>::new());
     assert_eq!(checks.len(), 50, "37 required scenarios, and the unscored ones");
-    assert!(succeeded(&checks) >= 197, "only {} checks", succeeded(&checks));
+    assert!(success_count(&checks) >= 197, "only {} checks", success_count(&checks));
 }
 
 #[test]
-fn the_demo_passes_the_checks_without_fixtures() {
+fn the_demo_passes_the_checks_that_need_no_fixtures() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let url = format!("http://{}/mcp", server.address);
@@ -144,8 +144,8 @@ fn the_demo_passes_the_checks_without_fixtures() {
     let ignored = [&NEEDS_FIXTURES[..], &[NEEDS_TWO_TOOLS]].concat();
     for (scenario, revision) in scenarios {
         let arguments = ["--scenario", scenario, "--spec-version", revision, "--force"];
-        let checks = suite(&url, &arguments);
+        let checks = run_suite(&url, &arguments);
         assert_eq!(failures(&checks, &ignored), Vec::<String>::new(), "{revision}");
-        assert!(succeeded(&checks) > 0, "{scenario}");
+        assert!(success_count(&checks) > 0, "{scenario}");
     }
 }

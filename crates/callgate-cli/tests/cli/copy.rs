@@ -30,17 +30,17 @@ pub(crate) fn source() -> TestDirectory {
 fn a_registry_is_copied_and_compared() {
     let dir = source();
     let copy = ["registry", "copy", "sqlite:from.db", "sqlite:to.db"];
-    let ran = dir.run(&copy);
-    insta::assert_snapshot!(format!("{}----\n{}", ran.stdout(), ran.stderr()));
+    let output = dir.run(&copy);
+    insta::assert_snapshot!(format!("{}----\n{}", output.stdout(), output.stderr()));
     let export = |name: &str| dir.ok(&["export", "--database", name]);
     assert_eq!(export("sqlite:to.db"), export("sqlite:from.db"));
     assert!(dir.run(&copy).stderr().ends_with("sqlite:to.db was complete already\n"));
     dir.ok(&["user", "add", "bob", "--database", "sqlite:to.db"]);
-    let refused = [
+    let failures = [
         dir.run(&copy).failure(),
         dir.run(&["registry", "copy", "sqlite:none.db", "sqlite:new.db"]).failure(),
     ];
-    insta::assert_debug_snapshot!(refused);
+    insta::assert_debug_snapshot!(failures);
     assert!(!dir.path("new.db").exists(), "nothing is made where there is nothing to copy");
 }
 
@@ -52,7 +52,7 @@ const HOLD: &str = "
         BEGIN SELECT COUNT(*) FROM endless; END;";
 
 #[test]
-fn a_copy_that_was_killed_leaves_an_empty_target_and_runs_again_whole() {
+fn a_killed_copy_leaves_an_empty_target_and_a_second_copy_is_complete() {
     let dir = source();
     dir.sql("from.db", TOKENS);
     dir.ok(&["migrate", "--database", "sqlite:to.db"]);
@@ -60,8 +60,8 @@ fn a_copy_that_was_killed_leaves_an_empty_target_and_runs_again_whole() {
     let copy = ["registry", "copy", "sqlite:from.db", "sqlite:to.db"];
     let mut command = dir.command(&copy);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let told = BufReader::new(child.stderr.take().unwrap()).lines();
-    let reached = told.map_while(Result::ok).any(|line| line == "copying callgate_tokens");
+    let stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+    let reached = stderr.map_while(Result::ok).any(|line| line == "copying callgate_tokens");
     // Kills with SIGKILL.
     child.kill().unwrap();
     child.wait().unwrap();
@@ -69,12 +69,12 @@ fn a_copy_that_was_killed_leaves_an_empty_target_and_runs_again_whole() {
     dir.sql("to.db", "DROP TRIGGER hold; DROP VIEW endless;");
     let users = || dir.ok(&["user", "list", "--database", "sqlite:to.db"]);
     assert_eq!(users(), "ID  NAME  ROLE\n");
-    let again = dir.run(&copy).succeeded();
-    assert!(again.stderr().contains("copying users"), "{}", again.stderr());
+    let second = dir.run(&copy).expect_success();
+    assert!(second.stderr().contains("copying users"), "{}", second.stderr());
     assert!(
-        again.stdout().contains("callgate_tokens                 20000  equal"),
+        second.stdout().contains("callgate_tokens                 20000  equal"),
         "{}",
-        again.stdout()
+        second.stdout()
     );
     assert!(users().contains("ada"));
 }
@@ -82,35 +82,35 @@ fn a_copy_that_was_killed_leaves_an_empty_target_and_runs_again_whole() {
 #[test]
 fn a_dry_run_of_migrate_prints_sql_without_running_it() {
     let dir = TestDirectory::new();
-    let ran = dir.run(&["migrate", "--dry-run", "--preset", "festi"]);
-    assert!(ran.0.status.success());
+    let output = dir.run(&["migrate", "--dry-run", "--preset", "festi"]);
+    assert!(output.0.status.success());
     assert!(!dir.path("callgate.db").exists());
-    insta::assert_snapshot!(ran.stderr());
-    let script = ran.stdout();
+    insta::assert_snapshot!(output.stderr());
+    let script = output.stdout();
     assert!(script.contains("CREATE TABLE festi_sections ("), "{script}");
     // After the script has run, nothing is left to migrate.
     dir.sql("callgate.db", script.leak());
-    let private = std::fs::Permissions::from_mode(0o600);
-    std::fs::set_permissions(dir.path("callgate.db"), private).unwrap();
-    let nothing = dir.run(&["migrate", "--dry-run"]);
-    assert_eq!(nothing.stdout(), "");
-    assert_eq!(nothing.stderr(), "sqlite:callgate.db is up to date: nothing to do\n");
+    let permissions = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(dir.path("callgate.db"), permissions).unwrap();
+    let repeated = dir.run(&["migrate", "--dry-run"]);
+    assert_eq!(repeated.stdout(), "");
+    assert_eq!(repeated.stderr(), "sqlite:callgate.db is up to date: nothing to do\n");
     assert_eq!(dir.run(&["migrate"]).stderr(), "sqlite:callgate.db is up to date\n");
     assert_eq!(dir.ok(&["section", "list"]), "ID  IDENT  CAPTION\n");
     // Only the settings are missing, because the script does not contain them.
     let settings = dir.run(&["migrate", "--dry-run", "--preset", "festi"]).stderr();
     assert!(settings.lines().count() == 4 && settings.contains("would set"), "{settings}");
     dir.ok(&["migrate", "--preset", "festi"]);
-    let nothing = dir.run(&["migrate", "--dry-run", "--preset", "festi"]);
-    assert_eq!(nothing.stderr(), "sqlite:callgate.db is up to date: nothing to do\n");
+    let repeated = dir.run(&["migrate", "--dry-run", "--preset", "festi"]);
+    assert_eq!(repeated.stderr(), "sqlite:callgate.db is up to date: nothing to do\n");
 }
 
 #[test]
-fn beside_a_festi_database_what_migrating_would_do_is_told_with_the_names_that_are_there() {
+fn a_dry_run_of_migrate_with_an_attached_festi_database_succeeds_without_output() {
     let dir = TestDirectory::migrated();
     let attached = ["--preset", "festi", "--attach", "sqlite:festi.db"];
-    let would = dir.run(&[&["migrate", "--dry-run"], &attached[..]].concat());
-    assert!(would.0.status.success() && would.stdout().is_empty(), "{}", would.stderr());
+    let output = dir.run(&[&["migrate", "--dry-run"], &attached[..]].concat());
+    assert!(output.0.status.success() && output.stdout().is_empty(), "{}", output.stderr());
     dir.ok(&[&["migrate"], &attached[..]].concat());
 }
 
@@ -133,8 +133,8 @@ fn files_of_a_registry_are_private_with_every_umask() {
         for arguments in
             [&["migrate"][..], &["registry", "copy", "sqlite:callgate.db", "sqlite:copy.db"]]
         {
-            let ran = with_umask(&dir, umask, arguments).output().unwrap();
-            assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+            let output = with_umask(&dir, umask, arguments).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         }
         let serve = ["serve", "--json", "--listen", "127.0.0.1:0"];
         let _server = Server::start(with_umask(&dir, umask, &serve));
@@ -149,7 +149,7 @@ fn files_of_a_registry_are_private_with_every_umask() {
 }
 
 #[test]
-fn a_registry_that_others_can_read_or_change_causes_a_warning() {
+fn a_registry_that_other_users_can_read_or_change_causes_a_warning() {
     let dir = TestDirectory::new();
     let set = |mode| {
         let mode = std::fs::Permissions::from_mode(mode);

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::json;
 
 use super::support::{Server, TestDirectory};
-use super::upstreams::{Service, place_with_a_method};
+use super::upstreams::{Service, directory_with_method};
 
 fn dir(service: &Service) -> TestDirectory {
-    let dir = place_with_a_method(&format!(
+    let dir = directory_with_method(&format!(
         r#"
         [upstreams.default]
         url = "http://{}/jsonrpc"
@@ -26,7 +26,7 @@ fn dir(service: &Service) -> TestDirectory {
 }
 
 /// Returns the message of a call that fails.
-fn told(server: &Server, token: &str) -> Option<String> {
+fn error_message(server: &Server, token: &str) -> Option<String> {
     let reply = server.invoke(token, "item.get", &json!({"id": 7})).json();
     reply["error"]["message"].as_str().map(ToOwned::to_owned)
 }
@@ -35,19 +35,19 @@ fn told(server: &Server, token: &str) -> Option<String> {
 fn credentials_are_set_and_removed_while_the_server_runs() {
     let service = Service::start();
     let dir = dir(&service);
-    dir.run_with(&["credential", "set", "ada", "default"], "s3cret\n").succeeded();
+    dir.run_with(&["credential", "set", "ada", "default"], "s3cret\n").expect_success();
     let tokens = ["ada", "bob"].map(|user| dir.ok(&["token", "add", user]).trim().to_owned());
     let [ada, bob] = &tokens;
     let server = dir.serve(&[]);
-    assert_eq!(told(&server, ada), None);
-    assert!(told(&server, bob).unwrap().contains("there is none for you"));
-    assert!(told(&server, "").unwrap().contains("you are anonymous"));
-    assert_eq!(service.seen().len(), 1, "nothing was sent for the others");
+    assert_eq!(error_message(&server, ada), None);
+    assert!(error_message(&server, bob).unwrap().contains("there is none for you"));
+    assert!(error_message(&server, "").unwrap().contains("you are anonymous"));
+    assert_eq!(service.requests().len(), 1, "nothing was sent for the others");
     dir.write("bob.txt", "s3cret");
     dir.ok(&["credential", "set", "bob", "default", "--secret-file", "bob.txt"]);
-    server.until("bob has one", |server| told(server, bob).is_none());
+    server.wait_until("bob has one", |server| error_message(server, bob).is_none());
     dir.ok(&["credential", "remove", "ada", "default"]);
-    server.until("ada has none", |server| told(server, ada).is_some());
+    server.wait_until("ada has none", |server| error_message(server, ada).is_some());
     let (_, log) = server.stop();
     assert!(
         log.contains("`bob` has no credential for the service") && !log.contains("s3cret"),
@@ -58,24 +58,24 @@ fn credentials_are_set_and_removed_while_the_server_runs() {
 #[test]
 fn credentials_are_listed_without_secrets_and_errors_are_reported() {
     let dir = dir(&Service::start());
-    let others_read = std::fs::Permissions::from_mode(0o644);
-    std::fs::set_permissions(dir.path("callgate.db"), others_read).unwrap();
-    let mut talk = Vec::new();
+    let permissions = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(dir.path("callgate.db"), permissions).unwrap();
+    let mut messages = Vec::new();
     for (upstream, secret) in
         [("default", "s3cret"), ("none", "s3cret"), ("default", " \n"), ("default", "s3cret\nb")]
     {
-        let ran = dir.run_with(&["credential", "set", "ada", upstream], secret);
-        assert!(ran.stdout().is_empty());
-        talk.push(ran.stderr());
+        let output = dir.run_with(&["credential", "set", "ada", upstream], secret);
+        assert!(output.stdout().is_empty());
+        messages.push(output.stderr());
     }
     for arguments in [
         &["credential", "set", "eve", "default"][..],
         &["credential", "set", "ada", "default", "--secret-file", "none.txt"],
         &["credential", "remove", "bob", "default"],
     ] {
-        talk.push(dir.run_with(arguments, "").stderr());
+        messages.push(dir.run_with(arguments, "").stderr());
     }
-    insta::assert_debug_snapshot!(talk);
+    insta::assert_debug_snapshot!(messages);
     for arguments in [&["credential", "list"][..], &["credential", "list", "--json"]] {
         let listed = dir.ok(arguments);
         assert!(!listed.contains("s3cret"), "{listed}");

@@ -20,7 +20,7 @@ fn databases() -> [(&'static DatabaseServer, &'static str); 2] {
 }
 
 /// Returns a URL for another user, without a password.
-pub(super) fn url_of(url: &str, user: &str) -> String {
+pub(super) fn url_for_user(url: &str, user: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap();
     format!("{scheme}://{user}@{}", rest.rsplit_once('@').unwrap().1)
 }
@@ -30,14 +30,14 @@ fn run(mut command: Command, password: &str) -> CommandOutput {
 }
 
 #[test]
-fn two_servers_that_start_at_once_create_one_registry() {
+fn servers_that_start_concurrently_create_one_registry() {
     let dir = TestDirectory::new();
     for (database, _) in databases() {
         let url = database.database().url;
         let start = || dir.serve_with(&[("CALLGATE_DATABASE", &url)], &[]);
         let servers = std::thread::scope(|scope| {
-            let both = [scope.spawn(start), scope.spawn(start)];
-            both.map(|one| one.join().unwrap())
+            let threads = [scope.spawn(start), scope.spawn(start)];
+            threads.map(|thread| thread.join().unwrap())
         });
         for server in servers {
             assert_eq!(server.get("", "/readyz").status, 200);
@@ -46,39 +46,40 @@ fn two_servers_that_start_at_once_create_one_registry() {
 }
 
 #[test]
-fn a_user_who_may_not_change_tables_serves_an_existing_registry() {
+fn a_database_user_without_ddl_rights_can_serve_an_existing_registry() {
     for (database, grants) in databases() {
         let dir = TestDirectory::new();
-        let (there, empty) = (database.database(), database.database());
-        dir.ok(&["migrate", "--database", &there.url]);
-        let user = format!("app_{}", there.name);
-        let grants = grants.replace("{user}", &user).replace("{database}", &there.name);
-        database.sql(&there.name, &grants);
-        let url = url_of(&there.url, &user);
-        let ran = |arguments: &[&str]| {
-            let ran = run(dir.command(&[arguments, &["--database", &url]].concat()), "hunter2");
-            assert!(ran.0.status.success(), "{arguments:?}: {}", ran.stderr());
-            ran
+        let (existing, empty) = (database.database(), database.database());
+        dir.ok(&["migrate", "--database", &existing.url]);
+        let user = format!("app_{}", existing.name);
+        let grants = grants.replace("{user}", &user).replace("{database}", &existing.name);
+        database.sql(&existing.name, &grants);
+        let url = url_for_user(&existing.url, &user);
+        let run_ok = |arguments: &[&str]| {
+            let output = run(dir.command(&[arguments, &["--database", &url]].concat()), "hunter2");
+            assert!(output.0.status.success(), "{arguments:?}: {}", output.stderr());
+            output
         };
-        assert!(ran(&["migrate"]).stderr().ends_with("is up to date\n"));
-        ran(&["user", "add", "ada", "--role", "editors"]);
-        ran(&["token", "add", "ada"]);
+        assert!(run_ok(&["migrate"]).stderr().ends_with("is up to date\n"));
+        run_ok(&["user", "add", "ada", "--role", "editors"]);
+        run_ok(&["token", "add", "ada"]);
         let variables = [("CALLGATE_DATABASE", &*url), ("CALLGATE_DATABASE_PASSWORD", "hunter2")];
         assert_eq!(dir.serve_with(&variables, &[]).get("", "/readyz").status, 200);
         // The user cannot create missing tables.
-        let url = url_of(&empty.url, &user);
-        let (code, talk) = run(dir.command(&["migrate", "--database", &url]), "hunter2").failure();
+        let url = url_for_user(&empty.url, &user);
+        let (code, stderr) =
+            run(dir.command(&["migrate", "--database", &url]), "hunter2").failure();
         assert_eq!(code, 1);
-        assert!(talk.contains(&format!("cannot migrate the registry `{url}`")), "{talk}");
-        assert!(talk.contains("hint: check the user"), "{talk}");
+        assert!(stderr.contains(&format!("cannot migrate the registry `{url}`")), "{stderr}");
+        assert!(stderr.contains("hint: check the user"), "{stderr}");
     }
 }
 
 #[test]
-fn errors_of_databases_have_hints() {
+fn connection_errors_of_databases_have_hints() {
     for (database, _) in databases() {
         let dir = TestDirectory::new();
-        let url = url_of(&database.database().url, "callgate");
+        let url = url_for_user(&database.database().url, "callgate");
         let absent = format!("{}/absent", url.rsplit_once('/').unwrap().0);
         let (head, port) = url.rsplit_once(':').unwrap();
         let closed = format!("{head}:1/{}", port.split_once('/').unwrap().1);
@@ -87,45 +88,50 @@ fn errors_of_databases_have_hints() {
             (&url, "hunter2", "hint: check the user, the password"),
             (&absent, "s3cret:/@%", "hint: create the database first"),
         ] {
-            let (code, talk) =
+            let (code, stderr) =
                 run(dir.command(&["migrate", "--database", url]), password).failure();
             assert_eq!(code, 1);
-            assert!(talk.contains(url) && talk.contains(hint), "{talk}");
-            assert!(!talk.contains(password), "{talk}");
+            assert!(stderr.contains(url) && stderr.contains(hint), "{stderr}");
+            assert!(!stderr.contains(password), "{stderr}");
         }
     }
 }
 
 #[test]
-fn a_registry_is_copied_through_all_databases_despite_a_kill() {
+fn a_registry_is_copied_through_all_databases_although_copies_are_killed() {
     let dir = super::copy::source();
     dir.sql("from.db", super::copy::TOKENS);
     dir.write("password", "s3cret:/@%\n");
     let [postgres, mysql] =
-        databases().map(|(database, _)| url_of(&database.database().url, "callgate"));
-    let way = ["sqlite:from.db", &postgres, &mysql, "sqlite:back.db"];
+        databases().map(|(database, _)| url_for_user(&database.database().url, "callgate"));
+    let urls = ["sqlite:from.db", &postgres, &mysql, "sqlite:back.db"];
     let mut interrupted = 0;
-    for step in way.windows(2) {
+    for step in urls.windows(2) {
         let files = ["--from-password-file", "password", "--to-password-file", "password"];
         let copy = [&["registry", "copy", step[0], step[1]], &files[..]].concat();
         let mut command = dir.command(&copy);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let told = BufReader::new(child.stderr.take().unwrap()).lines();
-        assert!(told.map_while(Result::ok).any(|line| line == "copying callgate_tokens"));
+        let stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        assert!(stderr.map_while(Result::ok).any(|line| line == "copying callgate_tokens"));
         child.kill().unwrap();
-        let in_time = !child.wait().unwrap().success();
-        let used = run(dir.command(&["user", "list", "--database", step[1]]), "s3cret:/@%");
-        assert_eq!(used.stdout().contains("ada"), !in_time, "{}", used.stderr());
-        interrupted += usize::from(in_time);
-        let again = dir.run(&copy).succeeded();
-        assert_eq!(again.stderr().contains("copying users"), in_time, "{}", again.stderr());
+        let is_interrupted = !child.wait().unwrap().success();
+        let users = run(dir.command(&["user", "list", "--database", step[1]]), "s3cret:/@%");
+        assert_eq!(users.stdout().contains("ada"), !is_interrupted, "{}", users.stderr());
+        interrupted += usize::from(is_interrupted);
+        let second = dir.run(&copy).expect_success();
+        assert_eq!(
+            second.stderr().contains("copying users"),
+            is_interrupted,
+            "{}",
+            second.stderr()
+        );
     }
     assert!(interrupted > 0, "each copy was faster than its kill");
-    let compared = dir.run(&["registry", "copy", "sqlite:from.db", "sqlite:back.db"]);
+    let output = dir.run(&["registry", "copy", "sqlite:from.db", "sqlite:back.db"]);
     assert!(
-        compared.stderr().ends_with("sqlite:back.db was complete already\n"),
+        output.stderr().ends_with("sqlite:back.db was complete already\n"),
         "{}",
-        compared.stderr()
+        output.stderr()
     );
     let export = |name: &str| dir.ok(&["export", "--database", name]);
     assert_eq!(export("sqlite:back.db"), export("sqlite:from.db"));

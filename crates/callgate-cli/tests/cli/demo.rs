@@ -6,7 +6,7 @@ use super::bridge::Bridge;
 use super::support::TestDirectory;
 
 #[test]
-fn two_users_see_and_do_different_things() {
+fn tools_that_a_user_may_not_call_are_not_listed_and_are_404() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let (admin, reader) = (server.token("admin"), server.token("reader"));
@@ -57,18 +57,21 @@ fn a_created_article_is_listed_by_the_next_call() {
     assert_eq!(before["items"].as_array().unwrap().len(), 5);
     let (status, created) = call("content.article.create", json!({"title": "New", "body": "Text"}));
     assert_eq!((status, &created["author"]), (200, &json!("admin")));
-    let last = json!({"limit": 1, "offset": total(&before)});
-    let (_, after) = call("content.articles.list", last);
+    let last_page = json!({"limit": 1, "offset": total(&before)});
+    let (_, after) = call("content.articles.list", last_page);
     assert_eq!((total(&after), &after["items"][0]["title"]), (total(&before) + 1, &json!("New")));
     let id = json!({"id": created["id"]});
     assert_eq!(call("content.article.markdown", id.clone()).1, "# New\n\nText\n\n*admin*\n");
     assert_eq!(call("content.article.delete", id.clone()), (200, json!(true)));
-    let gone = server.invoke(&admin, "content.article.delete", &id);
-    assert_eq!((gone.status, &gone.json()["error"]["code"]), (500, &json!("execution_error")));
+    let second_deletion = server.invoke(&admin, "content.article.delete", &id);
+    assert_eq!(
+        (second_deletion.status, &second_deletion.json()["error"]["code"]),
+        (500, &json!("execution_error"))
+    );
 }
 
 #[test]
-fn every_method_answers_as_described() {
+fn methods_of_the_demo_return_the_expected_results() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let admin = server.token("admin");
@@ -89,11 +92,11 @@ fn every_method_answers_as_described() {
 }
 
 #[test]
-fn each_start_replaces_the_tokens_and_keeps_changes() {
+fn each_start_replaces_demo_tokens_and_keeps_other_changes() {
     let dir = TestDirectory::new();
     let first = dir.serve(&["--demo"]);
-    let old = first.token("reader");
-    let own = dir.ok(&["token", "add", "reader", "--database", "sqlite:callgate-demo.db"]);
+    let old_token = first.token("reader");
+    let added_token = dir.ok(&["token", "add", "reader", "--database", "sqlite:callgate-demo.db"]);
     dir.ok(&[
         "grant",
         "set",
@@ -106,9 +109,9 @@ fn each_start_replaces_the_tokens_and_keeps_changes() {
     ]);
     drop(first); // killed
     let second = dir.serve(&["--demo"]);
-    assert_ne!(second.token("reader"), old);
-    assert_eq!(second.get(&old, "/mcp/tools/list").status, 401);
-    assert_eq!(second.get(own.trim(), "/mcp/tools/list").status, 200, "not named demo");
+    assert_ne!(second.token("reader"), old_token);
+    assert_eq!(second.get(&old_token, "/mcp/tools/list").status, 401);
+    assert_eq!(second.get(added_token.trim(), "/mcp/tools/list").status, 200, "not named demo");
     assert!(second.tools(&second.token("reader")).contains(&"content.article.create".to_owned()));
 }
 
@@ -129,9 +132,9 @@ fn the_demo_refuses_a_registry_that_it_did_not_create() {
     let dir = TestDirectory::new();
     dir.ok(&["migrate", "--database", "sqlite:mine.db"]);
     dir.ok(&["user", "add", "ada", "--database", "sqlite:mine.db"]);
-    let ran =
+    let output =
         dir.run(&["serve", "--demo", "--database", "sqlite:mine.db", "--listen", "127.0.0.1:0"]);
-    insta::assert_debug_snapshot!(ran.failure());
+    insta::assert_debug_snapshot!(output.failure());
 }
 
 #[test]
@@ -153,8 +156,8 @@ fn the_start_of_the_demo_prints_address_tokens_and_examples() {
         }
     }
     let start = lines.iter().position(|line| line == "{").unwrap();
-    let pasted: Value = serde_json::from_str(&lines[start..].join("\n")).unwrap();
-    let server = &pasted["mcpServers"]["callgate-demo"];
+    let configuration: Value = serde_json::from_str(&lines[start..].join("\n")).unwrap();
+    let server = &configuration["mcpServers"]["callgate-demo"];
     let mut command = std::process::Command::new(server["command"].as_str().unwrap());
     let arguments = server["args"].as_array().unwrap().iter().map(|it| it.as_str().unwrap());
     let token = server["env"]["CALLGATE_TOKEN"].as_str().unwrap();
@@ -162,8 +165,8 @@ fn the_start_of_the_demo_prints_address_tokens_and_examples() {
     let mut bridge = Bridge::start(command);
     bridge.initialize();
     let params = json!({"name": "user_get", "arguments": {"id_user": 2}});
-    let answer = bridge.ask(2, "tools/call", &params);
-    assert!(answer.to_string().contains("Ravi Menon"), "{answer}");
+    let response = bridge.request(2, "tools/call", &params);
+    assert!(response.to_string().contains("Ravi Menon"), "{response}");
     child.kill().unwrap();
     child.wait().unwrap();
     for line in lines.iter_mut().filter(|line| line.contains("\"command\"")) {
@@ -173,8 +176,8 @@ fn the_start_of_the_demo_prints_address_tokens_and_examples() {
     let text = lines.join("\n").replace(port, "PORT");
     let text: Vec<String> = text
         .split_inclusive(['\n', ' ', '=', '"'])
-        .map(|word| {
-            if word.starts_with("cg_") { format!("TOKEN{}", &word[46..]) } else { word.to_owned() }
+        .map(|part| {
+            if part.starts_with("cg_") { format!("TOKEN{}", &part[46..]) } else { part.to_owned() }
         })
         .collect();
     insta::assert_snapshot!(text.concat());

@@ -25,9 +25,9 @@ impl Site {
     pub(crate) fn start() -> Self {
         let rule: Arc<Mutex<Option<Rule>>> = Arc::default();
         let shared = Arc::clone(&rule);
-        let fake = FakeService::start(move |asked| {
-            let ruled = shared.lock().unwrap().as_ref().and_then(|rule| rule(asked));
-            ruled.or_else(|| recorded(asked)).unwrap_or_else(not_found)
+        let fake = FakeService::start(move |request| {
+            let overridden = shared.lock().unwrap().as_ref().and_then(|rule| rule(request));
+            overridden.or_else(|| recorded_reply(request)).unwrap_or_else(not_found)
         });
         Self { fake, rule }
     }
@@ -46,10 +46,10 @@ impl Site {
 }
 
 /// Returns the names of the tools on all pages of a user's list.
-pub(crate) fn listed(who: &str) -> Vec<String> {
+pub(crate) fn recorded_tools(user: &str) -> Vec<String> {
     let is_list = |exchange: &&Value| {
         let path = exchange["request"]["path"].as_str().unwrap();
-        path.starts_with("/mcp/tools/list") && exchange["request"]["as"] == who
+        path.starts_with("/mcp/tools/list") && exchange["request"]["as"] == user
     };
     let pages = EXCHANGES.iter().filter(is_list).map(|exchange| &exchange["response"]["json"]);
     let tools = pages.filter_map(|page| page["tools"].as_array()).flatten();
@@ -70,33 +70,34 @@ pub(crate) fn page(status: u16) -> FakeResponse {
 }
 
 /// Returns the site's recorded reply to the same request of the same user.
-fn recorded(asked: &ReceivedRequest) -> Option<FakeResponse> {
-    let (method, path) = asked.target().split_once(' ').unwrap();
-    let who = who(&asked.head);
-    let is_it = |exchange: &&Value| {
-        let request = &exchange["request"];
+fn recorded_reply(request: &ReceivedRequest) -> Option<FakeResponse> {
+    let (method, path) = request.target().split_once(' ').unwrap();
+    let user = user_of(&request.head);
+    let is_match = |exchange: &&Value| {
+        let recorded = &exchange["request"];
         let label = exchange["label"].as_str().unwrap();
-        request["method"] == method
-            && request["path"] == path
-            && request["as"] == who.as_str()
+        recorded["method"] == method
+            && recorded["path"] == path
+            && recorded["as"] == user.as_str()
             && !label.starts_with("in maintenance")
-            && is_same_call(request["body"].as_str(), &asked.body)
+            && is_same_call(recorded["body"].as_str(), &request.body)
     };
-    let exchange = EXCHANGES.iter().find(is_it)?;
-    Some(replied(&exchange["response"], &asked.body["id"]))
+    let exchange = EXCHANGES.iter().find(is_match)?;
+    Some(reply_from(&exchange["response"], &request.body["id"]))
 }
 
 /// Returns `true` if both are the same method with the same parameters.
 fn is_same_call(recorded: Option<&str>, body: &Value) -> bool {
     let recorded: Value =
         recorded.map_or(Value::Null, |text| serde_json::from_str(text).unwrap_or_default());
-    let empty = |params: &Value| params.as_object().is_none_or(serde_json::Map::is_empty);
-    let (ours, theirs) = (&body["params"], &recorded["params"]);
-    recorded["method"] == body["method"] && (ours == theirs || (empty(ours) && empty(theirs)))
+    let is_empty = |params: &Value| params.as_object().is_none_or(serde_json::Map::is_empty);
+    let (actual, expected) = (&body["params"], &recorded["params"]);
+    recorded["method"] == body["method"]
+        && (actual == expected || (is_empty(actual) && is_empty(expected)))
 }
 
 /// Returns the response, with the id of the request if the site repeated an id.
-fn replied(response: &Value, id: &Value) -> FakeResponse {
+fn reply_from(response: &Value, id: &Value) -> FakeResponse {
     let mut json = response["json"].clone();
     if json["id"] == 1 {
         json["id"] = id.clone();
@@ -108,12 +109,12 @@ fn replied(response: &Value, id: &Value) -> FakeResponse {
     };
     let status = u16::try_from(response["status"].as_u64().unwrap()).unwrap();
     let headers = response["headers"].as_object().unwrap();
-    headers.iter().fold(FakeResponse::empty(status).body(body), |answer, (name, value)| {
-        answer.with(name, value.as_str().unwrap())
+    headers.iter().fold(FakeResponse::empty(status).body(body), |reply, (name, value)| {
+        reply.with(name, value.as_str().unwrap())
     })
 }
 
-fn who(head: &str) -> String {
+fn user_of(head: &str) -> String {
     let header = head.lines().find_map(|line| line.strip_prefix("authorization: "));
     match header.and_then(|header| header.split_once(' ')) {
         Some((scheme, name)) => format!("{name}-{scheme}"),

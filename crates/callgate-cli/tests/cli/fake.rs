@@ -26,14 +26,14 @@ impl FakeService {
     pub(crate) fn start<A: Into<FakeResponse>>(
         handler: impl Fn(&ReceivedRequest) -> A + Send + Sync + 'static,
     ) -> Self {
-        let runtime = super::front::runtime();
+        let runtime = super::reverse_proxy::runtime();
         let fake = runtime.block_on(fake_service::FakeService::start(handler));
         Self { fake, _runtime: runtime }
     }
 
     /// Starts a JSON-RPC service. `result` returns the result of a method, or `None` if the method
     /// does not exist. The reply to GET is 405.
-    pub(crate) fn service(
+    pub(crate) fn json_rpc(
         result: impl Fn(&str, &Value) -> Option<Value> + Send + Sync + 'static,
     ) -> Self {
         Self::start(move |request| {
@@ -48,7 +48,7 @@ impl FakeService {
     }
 
     /// Replaces the port in a text.
-    pub(crate) fn hide(&self, text: &str) -> String {
+    pub(crate) fn mask_port(&self, text: &str) -> String {
         text.replace(&self.address.to_string(), "127.0.0.1:[port]")
     }
 }

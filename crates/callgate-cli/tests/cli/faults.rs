@@ -1,4 +1,4 @@
-//! Faults under load: three gateways on one registry serve 64 clients of both protocol eras while a component
+//! Faults under load: three servers on one registry serve 64 clients of both protocol eras while a component
 //! fails. The upstream logs the key of every call, so each outcome can be checked.
 
 mod cluster;
@@ -28,61 +28,61 @@ fn lock_scenarios() -> MutexGuard<'static, ()> {
 }
 
 #[test]
-fn a_killed_and_restarted_database_causes_no_wrong_answer() {
+fn a_killed_and_restarted_database_causes_no_wrong_reply() {
     let _lock = lock_scenarios();
     ScenarioResult::checked(|| scenario::database_is_killed(Program::Tested, Engine::Postgres));
 }
 
 #[test]
-fn a_killed_gateway_loses_only_its_own_calls() {
+fn a_killed_server_loses_only_its_own_calls() {
     let _lock = lock_scenarios();
-    ScenarioResult::checked(|| scenario::gateway_is_killed(Program::Tested, Engine::MariaDb));
+    ScenarioResult::checked(|| scenario::server_is_killed(Program::Tested, Engine::MariaDb));
 }
 
 #[test]
-fn no_call_runs_twice_if_a_gateway_behind_nginx_is_killed() {
+fn no_call_runs_twice_if_a_server_behind_nginx_is_killed() {
     let _lock = lock_scenarios();
     ScenarioResult::checked(|| {
-        scenario::gateway_behind_nginx_is_killed(Program::Tested, Engine::Postgres)
+        scenario::server_behind_nginx_is_killed(Program::Tested, Engine::Postgres)
     });
 }
 
 #[test]
-fn a_gateway_whose_database_stops_answering_stops_honouring_revoked_tokens() {
+fn a_server_whose_database_does_not_respond_stops_accepting_revoked_tokens() {
     let _lock = lock_scenarios();
     ScenarioResult::checked(|| {
-        scenario::gateway_is_isolated(Program::Tested, Engine::Postgres, Link::Blackhole)
+        scenario::server_is_isolated(Program::Tested, Engine::Postgres, Link::Blackhole)
     });
 }
 
 #[test]
-fn a_gateway_disconnected_from_its_database_stops_honouring_revoked_tokens() {
+fn a_server_disconnected_from_its_database_stops_accepting_revoked_tokens() {
     let _lock = lock_scenarios();
     ScenarioResult::checked(|| {
-        scenario::gateway_is_isolated(Program::Tested, Engine::MariaDb, Link::Reset)
+        scenario::server_is_isolated(Program::Tested, Engine::MariaDb, Link::Reset)
     });
 }
 
 #[test]
 fn warm_calls_send_no_statement_to_any_database() {
     let _lock = lock_scenarios();
-    warm_calls_send_no_statement(RegistryDatabase::without_sql_server());
+    assert_warm_calls_send_no_statement(RegistryDatabase::without_sql_server());
 }
 
 #[test]
 fn warm_calls_send_no_statement_to_sql_server() {
     let _lock = lock_scenarios();
-    warm_calls_send_no_statement(vec![RegistryDatabase::sql_server()]);
+    assert_warm_calls_send_no_statement(vec![RegistryDatabase::sql_server()]);
 }
 
-fn warm_calls_send_no_statement(databases: Vec<(&str, RegistryDatabase)>) {
+fn assert_warm_calls_send_no_statement(databases: Vec<(&str, RegistryDatabase)>) {
     for (name, database) in databases {
         let registry = TestRegistry::new(Program::Tested, database.url(), UpstreamMode::Reliable);
-        let counted = warm_calls::warm_calls(&registry, &database, WARM_CALLS);
-        assert_eq!(counted.statements, counted.polls, "{name}: {counted:?}");
+        let counts = warm_calls::warm_calls(&registry, &database, WARM_CALLS);
+        assert_eq!(counts.statements, counts.polls, "{name}: {counts:?}");
         // The database also counts the polls, and the query of this test. Its count can be a second
         // late.
-        let counted_by_database = counted.counted_by_database.unwrap_or(0);
-        assert!(counted_by_database < counted.polls + 50, "{name}: {counted:?}");
+        let counted_by_database = counts.counted_by_database.unwrap_or(0);
+        assert!(counted_by_database < counts.polls + 50, "{name}: {counts:?}");
     }
 }

@@ -5,40 +5,40 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::bridge::Bridge;
-use super::front::Front;
+use super::reverse_proxy::ReverseProxy;
 use super::support::{Server, TestDirectory};
 
 /// Values of this test for the placeholders in the guide.
-struct World {
+struct Fixture {
     dir: TestDirectory,
     server: Server,
     token: String,
-    secure: Front,
-    festi: Front,
+    tls_proxy: ReverseProxy,
+    path_proxy: ReverseProxy,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         let dir = TestDirectory::new();
         let server = dir.serve(&["--demo"]);
-        let secure = Front::secure(server.address());
-        dir.write("ca.pem", secure.authority.as_deref().unwrap());
-        let festi = Front::at(server.address(), "/rpc/v1/");
-        Self { token: server.token("reader"), dir, server, secure, festi }
+        let tls_proxy = ReverseProxy::with_tls(server.address());
+        dir.write("ca.pem", tls_proxy.authority.as_deref().unwrap());
+        let path_proxy = ReverseProxy::at_path(server.address(), "/rpc/v1/");
+        Self { token: server.token("reader"), dir, server, tls_proxy, path_proxy }
     }
 
     /// Returns the arguments with the hosts, ports and files of this test.
-    fn arguments(&self, written: &[String]) -> Vec<String> {
-        let has = |text: &str| written.iter().any(|argument| argument.contains(text));
+    fn arguments(&self, documented: &[String]) -> Vec<String> {
+        let contains = |text: &str| documented.iter().any(|argument| argument.contains(text));
         let port = match () {
-            () if has("https") => self.secure.port(),
-            () if has("/rpc/v1/") => self.festi.port(),
+            () if contains("https") => self.tls_proxy.port(),
+            () if contains("/rpc/v1/") => self.path_proxy.port(),
             () => self.server.address().port(),
         };
         let mut arguments: Vec<String> = Vec::new();
-        for argument in written {
-            let before = arguments.last().map(String::as_str).unwrap_or_default();
-            arguments.push(match (before, argument.as_str()) {
+        for argument in documented {
+            let previous = arguments.last().map(String::as_str).unwrap_or_default();
+            arguments.push(match (previous, argument.as_str()) {
                 ("--port", _) => port.to_string(),
                 ("--host", _) => "localhost".to_owned(),
                 ("--ca-file", _) => "ca.pem".to_owned(),
@@ -49,10 +49,10 @@ impl World {
                 (_, argument) => argument.to_owned(),
             });
         }
-        if !has("--url") && !has("--port") {
+        if !contains("--url") && !contains("--port") {
             arguments.extend(["--port".to_owned(), port.to_string()]);
         }
-        if has("https") && !has("--ca-file") {
+        if contains("https") && !contains("--ca-file") {
             // Public certificate authorities have not signed the certificate of this test.
             arguments.extend(["--ca-file".to_owned(), "ca.pem".to_owned()]);
         }
@@ -64,8 +64,8 @@ impl World {
         let command = entry["command"].as_str().unwrap();
         let program = command.rsplit(['/', '\\']).next().unwrap();
         assert!(matches!(program, "callgate" | "callgate.exe"), "{command}");
-        let written: Vec<String> = serde_json::from_value(entry["args"].clone()).unwrap();
-        let arguments = self.arguments(&written);
+        let documented: Vec<String> = serde_json::from_value(entry["args"].clone()).unwrap();
+        let arguments = self.arguments(&documented);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let mut command = self.dir.command(&arguments);
         for (name, value) in entry["env"].as_object().into_iter().flatten() {
@@ -75,10 +75,10 @@ impl World {
         }
         let mut bridge = Bridge::start(command);
         bridge.initialize();
-        let answer = bridge.ask(1, "tools/list", &json!({}));
-        let (code, rest, _) = bridge.leave();
+        let response = bridge.request(1, "tools/list", &json!({}));
+        let (code, rest, _) = bridge.close();
         assert_eq!((code, &*rest), (Some(0), ""));
-        answer["result"]["tools"].as_array().unwrap_or_else(|| panic!("{answer}")).len()
+        response["result"]["tools"].as_array().unwrap_or_else(|| panic!("{response}")).len()
     }
 }
 
@@ -88,15 +88,15 @@ fn every_configuration_of_the_guide_works() {
     let guide = std::fs::read_to_string(guide).unwrap();
     let blocks: Vec<&str> =
         guide.split("```json\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    let world = World::new();
+    let fixture = Fixture::new();
     let (anonymous, reader) =
-        (world.server.tools("").len(), world.server.tools(&world.token).len());
+        (fixture.server.tools("").len(), fixture.server.tools(&fixture.token).len());
     assert!(anonymous < reader);
     for block in &blocks {
         let configuration: Value = serde_json::from_str(block).unwrap();
         for (name, entry) in configuration["mcpServers"].as_object().unwrap() {
             let expected = if entry.get("env").is_some() { reader } else { anonymous };
-            assert_eq!(world.tools(entry), expected, "{name}: {block}");
+            assert_eq!(fixture.tools(entry), expected, "{name}: {block}");
         }
     }
     // One configuration each: local, with a port, remote, with a path, with a variable, with

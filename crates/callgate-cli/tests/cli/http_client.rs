@@ -44,14 +44,14 @@ impl Connection {
         self.write(line, headers, body)?;
         let head = self.head()?;
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-        let mut answer = HttpResponse { status: status.unwrap_or(0), head, body: String::new() };
-        let body = match (answer.header("content-length"), answer.header("transfer-encoding")) {
+        let mut response = HttpResponse { status: status.unwrap_or(0), head, body: String::new() };
+        let body = match (response.header("content-length"), response.header("transfer-encoding")) {
             (Some(length), _) => self.bytes(length.parse().map_err(io::Error::other)?)?,
             (None, Some(_)) => self.chunks()?,
             (None, None) => Vec::new(),
         };
-        answer.body = last_event(String::from_utf8(body).map_err(io::Error::other)?);
-        Ok(answer)
+        response.body = last_event(String::from_utf8(body).map_err(io::Error::other)?);
+        Ok(response)
     }
 
     /// Sends a request. Returns the stream with the response.
@@ -91,14 +91,14 @@ impl Connection {
     }
 
     fn chunks(&mut self) -> io::Result<Vec<u8>> {
-        let mut all = Vec::new();
+        let mut bytes = Vec::new();
         loop {
             let length = self.line()?;
             let length = usize::from_str_radix(length.trim(), 16).map_err(io::Error::other)?;
-            all.extend(self.bytes(length)?);
+            bytes.extend(self.bytes(length)?);
             self.line()?;
             if length == 0 {
-                return Ok(all);
+                return Ok(bytes);
             }
         }
     }
@@ -118,7 +118,7 @@ impl HttpResponse {
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let headers = self.head.lines().filter_map(|line| line.split_once(": "));
-        headers.filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
+        headers.filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
     }
 }
 

@@ -35,8 +35,8 @@ fn dir(source: &str, policy: &str) -> TestDirectory {
 fn children(id: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();
     let of_task = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children"));
-    let all: Vec<String> = tasks.map(|task| of_task(task.unwrap()).unwrap_or_default()).collect();
-    all.join(" ").split_whitespace().map(|id| id.parse().unwrap()).collect()
+    let lists: Vec<String> = tasks.map(|task| of_task(task.unwrap()).unwrap_or_default()).collect();
+    lists.join(" ").split_whitespace().map(|id| id.parse().unwrap()).collect()
 }
 
 fn is_running(id: u32) -> bool {
@@ -44,12 +44,12 @@ fn is_running(id: u32) -> bool {
     !status.is_empty() && !status.contains(") Z ")
 }
 
-fn stopped(server: Server) -> String {
+fn stop_and_read_log(server: Server) -> String {
     server.stop().1
 }
 
 #[test]
-fn a_source_that_uses_up_memory_ends_its_process_and_not_the_server() {
+fn a_source_that_exhausts_memory_ends_the_import_process_and_not_the_server() {
     let dir = dir("pets.json", "apply");
     // Each `{}` with its comma has three bytes in the document. As a value in memory, it has more
     // than 70 bytes.
@@ -58,14 +58,14 @@ fn a_source_that_uses_up_memory_ends_its_process_and_not_the_server() {
     text.push_str("{}]}");
     dir.write("pets.json", &text);
     let mut server = dir.serve(&[]);
-    let log = server.until_logged("import `pets` failed, methods are unchanged");
+    let log = server.wait_for_log("import `pets` failed, methods are unchanged");
     assert!(log.contains("the process of the import ended with signal: 6"), "{log}");
     assert_eq!(server.tools(""), ["pet.get"]);
-    stopped(server);
+    stop_and_read_log(server);
 }
 
 #[test]
-fn a_process_that_is_killed_is_logged_and_one_that_waits_ends_with_the_server() {
+fn a_killed_import_process_is_logged_and_a_waiting_process_ends_with_the_server() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let dir = dir(&format!("http://{}/", listener.local_addr().unwrap()), "apply");
     let mut server = dir.serve(&[]);
@@ -75,13 +75,13 @@ fn a_process_that_is_killed_is_logged_and_one_that_waits_ends_with_the_server() 
     let arguments = std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap();
     assert_eq!(arguments.split('\0').skip(1).collect::<Vec<_>>(), ["import", "process", ""]);
     assert!(Command::new("kill").args(["-KILL", &child.to_string()]).status().unwrap().success());
-    let log = server.until_logged("import `pets` failed, methods are unchanged");
+    let log = server.wait_for_log("import `pets` failed, methods are unchanged");
     assert!(log.contains("the process of the import ended with signal: 9"), "{log}");
     assert_eq!(server.tools(""), ["pet.get"]);
     let _ = waiting.read(&mut [0; 1024]);
     let _second = listener.accept().unwrap().0;
     let [child] = children(server.id())[..] else { panic!("{:?}", children(server.id())) };
-    stopped(server);
+    stop_and_read_log(server);
     let started = Instant::now();
     while is_running(child) {
         assert!(started.elapsed() < Duration::from_secs(30), "the process is still running");
@@ -89,7 +89,7 @@ fn a_process_that_is_killed_is_logged_and_one_that_waits_ends_with_the_server() 
 }
 
 #[test]
-fn a_change_that_is_too_long_to_be_shown_cannot_be_approved() {
+fn a_change_that_is_too_long_to_display_cannot_be_approved() {
     let dir = dir("pets.json", "hold");
     let method = |n: usize| {
         let description = "a".repeat(3_000_000);
@@ -100,13 +100,13 @@ fn a_change_that_is_too_long_to_be_shown_cannot_be_approved() {
     let document = json!({"openrpc": "1.3.2", "info": {"title": "Pets"}, "methods": methods});
     dir.write("pets.json", &document.to_string());
     let mut server = dir.serve(&[]);
-    let log = server.until_logged("import `pets` failed, methods are unchanged");
+    let log = server.wait_for_log("import `pets` failed, methods are unchanged");
     assert!(log.contains("more than the 4194304 that can be approved"), "{log}");
-    let (code, told) = dir.run(&["import", "approve", "pets", "0"]).failure();
+    let (code, stderr) = dir.run(&["import", "approve", "pets", "0"]).failure();
     assert_eq!(code, 1);
-    assert!(told.contains("has no pending changes"), "{told}");
+    assert!(stderr.contains("has no pending changes"), "{stderr}");
     assert_eq!(server.tools(""), ["pet.get"]);
-    stopped(server);
+    stop_and_read_log(server);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn invisible_characters_are_escaped_in_every_report() {
     });
     let document = json!({"openrpc": "1.3.2", "info": {"title": text}, "methods": [method]});
     dir.write("pets.json", &document.to_string());
-    let mut all = String::new();
+    let mut outputs = String::new();
     for arguments in [
         &["import", "openrpc", "pets.json", "--dry-run"] as &[&str],
         &["import", "openrpc", "pets.json"],
@@ -134,25 +134,25 @@ fn invisible_characters_are_escaped_in_every_report() {
         &["lint"],
         &["lint", "--json"],
     ] {
-        let ran = dir.run(arguments);
-        write!(all, "{}{}", ran.stdout(), ran.stderr()).unwrap();
+        let output = dir.run(arguments);
+        write!(outputs, "{}{}", output.stdout(), output.stderr()).unwrap();
     }
     dir.sql("callgate.db", "DELETE FROM callgate_imports; DELETE FROM rpc_methods");
     let server = dir.serve(&[]);
-    server.until("it waits", |_| dir.ok(&["import", "pending"]).contains("pet."));
-    all.push_str(&dir.ok(&["import", "pending"]));
+    server.wait_until("it waits", |_| dir.ok(&["import", "pending"]).contains("pet."));
+    outputs.push_str(&dir.ok(&["import", "pending"]));
     let json = dir.ok(&["import", "pending", "--json"]);
     let pending: Value = serde_json::from_str(&json).unwrap();
-    all.push_str(&json);
-    all.push_str(&dir.ok(&["import", "approve", "pets", pending["digest"].as_str().unwrap()]));
-    let log = stopped(server);
+    outputs.push_str(&json);
+    outputs.push_str(&dir.ok(&["import", "approve", "pets", pending["digest"].as_str().unwrap()]));
+    let log = stop_and_read_log(server);
     assert!(log.contains(r"A pet.\u{e0069}"), "{log}");
-    all.push_str(&log);
-    assert!(all.contains(r"pet.\u{200b}list"), "{all}");
-    assert!(all.contains(r"\u{e0069}"), "{all}");
-    assert!(all.contains("invisible-character"), "{all}");
+    outputs.push_str(&log);
+    assert!(outputs.contains(r"pet.\u{200b}list"), "{outputs}");
+    assert!(outputs.contains(r"\u{e0069}"), "{outputs}");
+    assert!(outputs.contains("invisible-character"), "{outputs}");
     for c in ['\u{200b}', '\u{202e}', '\u{e0069}'] {
-        let line = all.lines().find(|line| line.contains(c));
+        let line = outputs.lines().find(|line| line.contains(c));
         assert_eq!(line.map(|line| line.escape_unicode().to_string()), None);
     }
     assert_eq!(dir.run(&["lint"]).0.status.code(), Some(1));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::mcp::{DATABASE, PING, in_session, initialize, lasting_token};
+use super::mcp::{DATABASE, PING, initialize, persistent_token, session_request};
 use super::support::TestDirectory;
 
 /// Returns the number and the state of each key.
@@ -19,21 +19,21 @@ fn keys(dir: &TestDirectory) -> Vec<(i64, String)> {
 fn a_new_key_is_announced_and_sessions_stay_valid() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
-    let token = lasting_token(&dir);
+    let token = persistent_token(&dir);
     let session = initialize(&server, &token);
     assert_eq!(keys(&dir), [(1, "signs".to_owned())]);
     let rotated = dir.run(&["key", "rotate", "--database", DATABASE]);
     assert!(rotated.stderr().contains("key 2 signs from"), "{}", rotated.stderr());
     assert_eq!(keys(&dir), [(2, "announced".to_owned()), (1, "signs".to_owned())]);
-    server.until("it signs", |_| {
-        assert_eq!(in_session(&server, "POST", &session, &token, PING).status, 200);
+    server.wait_until("it signs", |_| {
+        assert_eq!(session_request(&server, "POST", &session, &token, PING).status, 200);
         let new = initialize(&server, &token);
-        assert_eq!(in_session(&server, "POST", &new, &token, PING).status, 200);
+        assert_eq!(session_request(&server, "POST", &new, &token, PING).status, 200);
         keys(&dir) == [(2, "signs".to_owned()), (1, "recognised".to_owned())]
     });
     let new = initialize(&server, &token);
-    for good in [&session, &new] {
-        assert_eq!(in_session(&server, "POST", good, &token, PING).status, 200);
+    for valid in [&session, &new] {
+        assert_eq!(session_request(&server, "POST", valid, &token, PING).status, 200);
     }
 }
 
@@ -51,21 +51,21 @@ fn a_key_with_a_creation_time_in_the_future_can_be_replaced() {
 }
 
 #[test]
-fn a_leaked_key_is_replaced_at_once() {
+fn a_key_can_be_replaced_immediately_and_its_sessions_become_invalid() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
-    let token = lasting_token(&dir);
+    let token = persistent_token(&dir);
     let session = initialize(&server, &token);
     let rotated = dir.run(&["key", "rotate", "--now", "--database", DATABASE]);
     insta::assert_snapshot!(rotated.stderr());
-    server.until("what it signed is over", |server| {
-        in_session(server, "POST", &session, &token, PING).status == 404
+    server.wait_until("what it signed is over", |server| {
+        session_request(server, "POST", &session, &token, PING).status == 404
     });
-    let new = initialize(&server, &token);
-    assert_eq!(in_session(&server, "POST", &new, &token, PING).status, 200);
+    let new_session = initialize(&server, &token);
+    assert_eq!(session_request(&server, "POST", &new_session, &token, PING).status, 200);
     let listed = dir.ok(&["key", "list", "--database", DATABASE]);
     assert!(listed.contains("signs") && listed.lines().count() == 2, "{listed}");
     let is_hexadecimal =
-        |word: &str| word.len() == 64 && word.bytes().all(|b| b.is_ascii_hexdigit());
+        |text: &str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
     assert!(!listed.split_whitespace().any(is_hexadecimal), "{listed}");
 }

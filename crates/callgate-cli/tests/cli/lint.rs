@@ -14,68 +14,68 @@ fn registry() -> TestDirectory {
 }
 
 impl TestDirectory {
-    fn add(&self, id: &str, more: &[&str]) {
-        self.ok(&[&["method", "add", id], more].concat());
+    fn add(&self, id: &str, options: &[&str]) {
+        self.ok(&[&["method", "add", id], options].concat());
     }
 
-    fn lint(&self, more: &[&str]) -> CommandOutput {
-        self.run(&[&["lint"], more].concat())
+    fn lint(&self, options: &[&str]) -> CommandOutput {
+        self.run(&[&["lint"], options].concat())
     }
 
-    fn problems(&self, more: &[&str]) -> Vec<Value> {
-        let data = self.lint(&[&["--json"], more].concat()).stdout();
-        let report: Value = serde_json::from_str(&data).unwrap();
+    fn problems(&self, options: &[&str]) -> Vec<Value> {
+        let stdout = self.lint(&[&["--json"], options].concat()).stdout();
+        let report: Value = serde_json::from_str(&stdout).unwrap();
         report["problems"].as_array().unwrap().clone()
     }
 
-    fn codes(&self, more: &[&str]) -> Vec<String> {
-        let of = |one: Value| one["code"].as_str().unwrap().to_owned();
-        self.problems(more).into_iter().map(of).collect()
+    fn codes(&self, options: &[&str]) -> Vec<String> {
+        let code = |problem: Value| problem["code"].as_str().unwrap().to_owned();
+        self.problems(options).into_iter().map(code).collect()
     }
 }
 
-const GOOD: [&str; 5] =
-    ["--read-only", "--description", "Looks it up.", "--input-schema", GOOD_INPUT];
-const GOOD_INPUT: &str =
+const VALID: [&str; 5] =
+    ["--read-only", "--description", "Looks it up.", "--input-schema", VALID_INPUT];
+const VALID_INPUT: &str =
     r#"{"type":"object","properties":{"id":{"type":"integer","description":"Which."}}}"#;
 
 #[test]
 fn a_registry_without_problems_is_reported() {
     let dir = registry();
-    dir.add("pet.get", &GOOD);
-    let ran = dir.lint(&["--strict"]);
-    assert_eq!(ran.0.status.code(), Some(0), "{}", ran.stderr());
-    insta::assert_snapshot!(ran.stdout());
+    dir.add("pet.get", &VALID);
+    let output = dir.lint(&["--strict"]);
+    assert_eq!(output.0.status.code(), Some(0), "{}", output.stderr());
+    insta::assert_snapshot!(output.stdout());
 }
 
 #[test]
 fn problems_are_listed_by_tool_with_hints() {
     let dir = registry();
-    dir.add("pet.get", &GOOD);
+    dir.add("pet.get", &VALID);
     dir.add("2fa.check", &["--param", "int $code"]);
     dir.ok(&["section", "add", "vet"]);
     dir.add("pet.feed", &["--destructive", "--section", "vet:write", "--upstream", "zoo"]);
     let tree = r##"{"type":"object","properties":{"tree":{"$ref":"#/$defs/T","description":"All."}},
         "$defs":{"T":{"type":"object","properties":{"in":{"$ref":"#/$defs/T"}}}}}"##;
     dir.add("pet.plant", &["--read-only", "--description", "Plants.", "--input-schema", tree]);
-    dir.add(&format!("pet.{}", "n".repeat(54)), &GOOD);
+    dir.add(&format!("pet.{}", "n".repeat(54)), &VALID);
     dir.sql("callgate.db", "DELETE FROM sections WHERE ident = 'vet'");
     dir.sql(
         "callgate.db",
         "INSERT INTO rpc_methods (rpc_method, params) VALUES ('pet.odd', '[7]')",
     );
-    let ran = dir.lint(&[]);
-    assert_eq!(ran.0.status.code(), Some(1));
-    insta::assert_snapshot!(ran.stdout());
-    insta::assert_snapshot!(ran.stderr());
+    let output = dir.lint(&[]);
+    assert_eq!(output.0.status.code(), Some(1));
+    insta::assert_snapshot!(output.stdout());
+    insta::assert_snapshot!(output.stderr());
 }
 
 #[test]
 fn only_rules_of_the_given_client_are_checked() {
     let dir = registry();
-    dir.add(&"n".repeat(52), &GOOD);
-    let clients = |more: &[&str]| -> Vec<Value> {
-        dir.problems(more).into_iter().map(|one| one["clients"].clone()).collect()
+    dir.add(&"n".repeat(52), &VALID);
+    let clients = |options: &[&str]| -> Vec<Value> {
+        dir.problems(options).into_iter().map(|problem| problem["clients"].clone()).collect()
     };
     assert_eq!(clients(&[]), [json!(["claude"]), json!(["cursor"])]);
     assert_eq!(clients(&["--client", "cursor"]), [json!(["cursor"])]);
@@ -84,40 +84,44 @@ fn only_rules_of_the_given_client_are_checked() {
     assert_eq!(clients(&["--server-name", "petpet"]), [json!(["claude"])]);
     dir.ok(&["setting", "set", "mcp_server_name", "p"]);
     assert_eq!(clients(&[]), Vec::<Value>::new(), "the names of server and tool count together");
-    let (code, talk) = dir.lint(&["--client", "emacs"]).failure();
+    let (code, stderr) = dir.lint(&["--client", "emacs"]).failure();
     assert_eq!(code, 2);
-    assert!(talk.contains("possible values: generic, claude"), "{talk}");
+    assert!(stderr.contains("possible values: generic, claude"), "{stderr}");
 }
 
 #[test]
 fn the_length_of_a_name_includes_the_prefix() {
     let dir = registry();
-    dir.add(&"n".repeat(40), &GOOD);
+    dir.add(&"n".repeat(40), &VALID);
     assert_eq!(dir.lint(&[]).0.status.code(), Some(0));
     dir.ok(&["setting", "set", "mcp_tools_prefix", "FESTI_MCP_FOR_ALL"]);
     assert_eq!(dir.codes(&[]), ["name-length", "name-length"]);
 }
 
 #[test]
-fn warnings_fail_only_if_strict() {
+fn warnings_fail_the_command_only_with_strict() {
     let dir = registry();
-    dir.add("pet.get", &["--read-only", "--input-schema", GOOD_INPUT]);
+    dir.add("pet.get", &["--read-only", "--input-schema", VALID_INPUT]);
     assert_eq!(dir.codes(&[]), ["no-description"]);
     assert_eq!(dir.lint(&[]).0.status.code(), Some(0));
-    let ran = dir.lint(&["--strict"]);
-    assert_eq!(ran.0.status.code(), Some(1));
-    assert_eq!(ran.stderr(), "callgate: found 1 warning, which `--strict` does not allow\n");
+    let output = dir.lint(&["--strict"]);
+    assert_eq!(output.0.status.code(), Some(1));
+    assert_eq!(output.stderr(), "callgate: found 1 warning, which `--strict` does not allow\n");
 }
 
 #[test]
 fn repeated_problems_are_omitted_unless_all_are_requested() {
     let dir = registry();
     for number in 0..12 {
-        dir.add(&format!("pet.get{number}"), &["--read-only", "--input-schema", GOOD_INPUT]);
+        dir.add(&format!("pet.get{number}"), &["--read-only", "--input-schema", VALID_INPUT]);
     }
-    let ran = dir.lint(&[]);
-    insta::assert_snapshot!(ran.stdout());
-    assert!(ran.stderr().contains("`--all` and `--json` print all problems"), "{}", ran.stderr());
+    let output = dir.lint(&[]);
+    insta::assert_snapshot!(output.stdout());
+    assert!(
+        output.stderr().contains("`--all` and `--json` print all problems"),
+        "{}",
+        output.stderr()
+    );
     assert_eq!(dir.lint(&["--all"]).stdout().matches("warning  no description").count(), 12);
     assert_eq!(dir.codes(&[]).len(), 12);
 }
@@ -127,7 +131,7 @@ fn only_tools_of_the_given_user_are_checked() {
     let dir = registry();
     dir.ok(&["section", "add", "pets"]);
     dir.ok(&["user", "add", "ada"]);
-    dir.add("pet.open", &GOOD);
+    dir.add("pet.open", &VALID);
     dir.add("pet.closed", &["--read-only", "--section", "pets:read"]);
     assert_eq!(dir.codes(&[]), ["no-description"]);
     assert_eq!(dir.codes(&["--user", "ada"]), Vec::<String>::new());
@@ -169,9 +173,9 @@ fn rows_that_refer_to_missing_rows_are_noted() {
 }
 
 #[test]
-fn nothing_is_written() {
+fn lint_does_not_write_to_the_registry() {
     let dir = registry();
-    dir.add("pet.get", &GOOD);
+    dir.add("pet.get", &VALID);
     let before = dir.ok(&["method", "list", "--json"]);
     assert!(before.contains(r#""tool_name":null"#), "{before}");
     dir.lint(&[]);
@@ -184,9 +188,9 @@ fn an_invalid_upstream_is_a_warning() {
     dir.allow_targets("127.0.0.1:9");
     dir.ok(&["upstream", "set", "shop", "url=http://127.0.0.1:9/"]);
     dir.sql("callgate.db", "UPDATE callgate_upstreams SET config = '{nope'");
-    let said = dir.ok(&["lint"]);
+    let stdout = dir.ok(&["lint"]);
     assert!(
-        said.contains("upstream `shop` is quarantined: its `config` is not a JSON object"),
-        "{said}"
+        stdout.contains("upstream `shop` is quarantined: its `config` is not a JSON object"),
+        "{stdout}"
     );
 }

@@ -8,7 +8,6 @@
 
 mod admin;
 mod attach;
-mod away;
 mod bridge;
 mod call;
 mod clients;
@@ -22,7 +21,6 @@ mod drift;
 mod drupal_site;
 mod fake;
 mod faults;
-mod front;
 mod guide;
 mod http_client;
 mod import;
@@ -35,8 +33,10 @@ mod real;
 mod registry_upstreams;
 mod reload;
 mod replicas;
+mod reverse_proxy;
 mod server;
 mod support;
 mod try_service;
+mod unavailable_database;
 mod upstreams;
 mod visibility;

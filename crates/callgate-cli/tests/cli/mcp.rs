@@ -18,7 +18,7 @@ pub(super) fn initialize(server: &Server, token: &str) -> String {
     reply.header("mcp-session-id").unwrap().to_owned()
 }
 
-pub(super) fn in_session(
+pub(super) fn session_request(
     server: &Server,
     method: &str,
     session: &str,
@@ -30,44 +30,52 @@ pub(super) fn in_session(
 }
 
 /// Returns a token that a new start of the demo does not revoke.
-pub(super) fn lasting_token(dir: &TestDirectory) -> String {
+pub(super) fn persistent_token(dir: &TestDirectory) -> String {
     dir.ok(&["token", "add", "reader", "--database", DATABASE]).trim().to_owned()
 }
 
 #[test]
-fn a_session_outlives_its_server_and_is_valid_on_another() {
+fn a_session_survives_a_kill_of_its_server_and_is_valid_on_another_server() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
-    let token = lasting_token(&dir);
+    let token = persistent_token(&dir);
     let session = initialize(&server, &token);
     server.signal("-KILL");
     drop(server);
-    let one = dir.serve(&["--demo"]);
-    let other = dir.serve(&["--database", DATABASE]);
-    for server in [&one, &other] {
-        assert_eq!(in_session(server, "POST", &session, &token, PING).status, 200);
-        assert_eq!(in_session(server, "POST", &session, "", PING).status, 404, "another caller");
+    let first = dir.serve(&["--demo"]);
+    let second = dir.serve(&["--database", DATABASE]);
+    for server in [&first, &second] {
+        assert_eq!(session_request(server, "POST", &session, &token, PING).status, 200);
+        assert_eq!(
+            session_request(server, "POST", &session, "", PING).status,
+            404,
+            "another caller"
+        );
     }
-    assert_eq!(in_session(&one, "DELETE", &session, &token, "").status, 204);
-    assert_eq!(in_session(&one, "POST", &session, &token, PING).status, 404);
-    other.until("it has ended here too", |server| {
-        in_session(server, "POST", &session, &token, PING).status == 404
+    assert_eq!(session_request(&first, "DELETE", &session, &token, "").status, 204);
+    assert_eq!(session_request(&first, "POST", &session, &token, PING).status, 404);
+    second.wait_until("it has ended here too", |server| {
+        session_request(server, "POST", &session, &token, PING).status == 404
     });
-    drop(one);
-    let again = dir.serve(&["--demo"]);
-    assert_eq!(in_session(&again, "POST", &session, &token, PING).status, 404, "and stays so");
+    drop(first);
+    let restarted = dir.serve(&["--demo"]);
+    assert_eq!(
+        session_request(&restarted, "POST", &session, &token, PING).status,
+        404,
+        "and stays so"
+    );
 }
 
 #[test]
 fn a_call_is_cancelled_through_another_server() {
     let dir = TestDirectory::new();
-    let (one, other) = (dir.serve(&["--demo"]), dir.serve(&["--demo"]));
-    let token = lasting_token(&dir);
-    let session = initialize(&one, &token);
+    let (first, second) = (dir.serve(&["--demo"]), dir.serve(&["--demo"]));
+    let token = persistent_token(&dir);
+    let session = initialize(&first, &token);
     let params = json!({"name": "report_yearly", "arguments": {"seconds": 25}});
     let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
     let call = call.to_string();
-    let mut stream = other.connect();
+    let mut stream = second.connect();
     write!(
         stream,
         "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nConnection: close\r\n\
@@ -80,18 +88,19 @@ fn a_call_is_cancelled_through_another_server() {
     stream.read_line(&mut text).unwrap();
     assert!(text.contains("200"), "it streams, so the call is under way: {text}");
     let params = json!({"requestId": 7});
-    let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
-    let reply = in_session(&one, "POST", &session, &token, &note.to_string());
+    let notification =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+    let reply = session_request(&first, "POST", &session, &token, &notification.to_string());
     assert_eq!(reply.status, 202, "{}", reply.body);
     stream.read_to_string(&mut text).unwrap();
     assert!(!text.contains("visits"), "{text}");
 }
 
 #[test]
-fn a_stream_ends_with_its_token_and_does_not_delay_a_stop() {
+fn a_stream_ends_if_its_token_is_revoked_and_does_not_delay_a_shutdown() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
-    let token = lasting_token(&dir);
+    let token = persistent_token(&dir);
     let open = |token: &str| {
         let mut stream = server.connect();
         let head = format!(
@@ -107,19 +116,19 @@ fn a_stream_ends_with_its_token_and_does_not_delay_a_stop() {
         }
         stream
     };
-    let (mut revoked, mut kept) = (open(&token), open(&server.token("reader")));
+    let (mut revoked, mut remaining) = (open(&token), open(&server.token("reader")));
     dir.sql("callgate-demo.db", "DELETE FROM callgate_tokens WHERE name <> 'demo'");
     let mut rest = String::new();
     revoked.read_to_string(&mut rest).unwrap();
     server.signal("-TERM");
-    kept.read_to_string(&mut rest).unwrap();
-    let (code, talk) = server.wait_for_exit();
+    remaining.read_to_string(&mut rest).unwrap();
+    let (code, log) = server.wait_for_exit();
     assert_eq!(code, Some(0));
-    assert!(!talk.contains("shutdown timed out"), "{talk}");
+    assert!(!log.contains("shutdown timed out"), "{log}");
 }
 
 /// Returns the output of `serve --stdio` for these lines, and its exit status.
-fn lines(dir: &TestDirectory, token: Option<&str>, input: &str) -> (Vec<Value>, i32, String) {
+fn run_stdio(dir: &TestDirectory, token: Option<&str>, input: &str) -> (Vec<Value>, i32, String) {
     let mut command = dir.command(&["serve", "--demo", "--stdio"]);
     if let Some(token) = token {
         command.env("CALLGATE_TOKEN", token);
@@ -137,33 +146,33 @@ fn lines(dir: &TestDirectory, token: Option<&str>, input: &str) -> (Vec<Value>, 
 fn stdio_serves_the_user_of_the_token_and_prints_only_messages() {
     let dir = TestDirectory::new();
     drop(dir.serve(&["--demo"]));
-    let token = lasting_token(&dir);
+    let token = persistent_token(&dir);
     let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
-    let (messages, code, _) = lines(&dir, Some(&token), list);
+    let (messages, code, _) = run_stdio(&dir, Some(&token), list);
     assert_eq!((messages.len(), code), (1, 0), "answered at the end of the input, and gone");
     assert_eq!(messages[0]["result"]["tools"].as_array().unwrap().len(), 5);
-    let (messages, _, _) = lines(&dir, None, list);
+    let (messages, _, _) = run_stdio(&dir, None, list);
     assert_eq!(messages[0]["result"]["tools"].as_array().unwrap().len(), 1, "anonymous");
-    let (messages, code, _) = lines(&dir, None, "nonsense\n\n{}\n");
+    let (messages, code, _) = run_stdio(&dir, None, "nonsense\n\n{}\n");
     assert_eq!((messages.len(), code), (2, 0));
-    let (messages, code, talk) = lines(&dir, Some("cg_wrong"), list);
+    let (messages, code, stderr) = run_stdio(&dir, Some("cg_wrong"), list);
     assert_eq!((messages.len(), code), (1, 0), "answered as the bridge does");
-    let told = messages[0]["error"]["message"].as_str().unwrap();
-    let problem = "the token in `CALLGATE_TOKEN` is unknown, revoked or expired; create one with \
+    let message = messages[0]["error"]["message"].as_str().unwrap();
+    let expected = "the token in `CALLGATE_TOKEN` is unknown, revoked or expired; create one with \
                    `callgate token add USER --database sqlite:callgate-demo.db`";
-    assert_eq!((&messages[0]["id"], told), (&json!(1), problem));
-    assert!(talk.contains(problem) && !talk.contains("cg_wrong"), "{talk}");
+    assert_eq!((&messages[0]["id"], message), (&json!(1), expected));
+    assert!(stderr.contains(expected) && !stderr.contains("cg_wrong"), "{stderr}");
 }
 
 #[test]
-fn over_stdio_only_problems_are_logged_unless_a_level_is_set() {
+fn stdio_logs_only_problems_unless_a_level_is_set() {
     let dir = TestDirectory::new();
-    let (_, _, talk) = lines(&dir, None, PING);
-    assert_eq!(talk, "", "clients show it to people");
+    let (_, _, stderr) = run_stdio(&dir, None, PING);
+    assert_eq!(stderr, "", "clients show it to people");
     let mut command = dir.command(&["serve", "--demo", "--stdio"]);
     command.env("CALLGATE_LOG", "info").stdin(Stdio::null());
-    let talk = String::from_utf8(command.output().unwrap().stderr).unwrap();
-    assert!(talk.contains("INFO"), "{talk}");
+    let stderr = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    assert!(stderr.contains("INFO"), "{stderr}");
 }
 
 #[test]
@@ -171,7 +180,7 @@ fn stdio_keeps_the_tokens_of_a_running_demo() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let reader = server.token("reader");
-    lines(&dir, None, PING);
+    run_stdio(&dir, None, PING);
     assert_eq!(server.get(&reader, "/mcp/tools/list").status, 200);
 }
 
@@ -179,7 +188,7 @@ fn stdio_keeps_the_tokens_of_a_running_demo() {
 fn stdio_finishes_calls_on_a_signal() {
     let dir = TestDirectory::new();
     drop(dir.serve(&["--demo"]));
-    let token = lasting_token(&dir);
+    let token = persistent_token(&dir);
     let mut command = dir.command(&["serve", "--demo", "--stdio"]);
     command.env("CALLGATE_TOKEN", token);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

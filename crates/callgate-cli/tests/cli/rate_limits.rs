@@ -12,13 +12,13 @@ fn limits_of_the_file_apply_and_settings_override_them_without_a_restart() {
     let statuses = || [(); 3].map(|()| server.get("", "/mcp/tools/list").status);
     assert_eq!(statuses(), [200, 200, 429]);
     dir.ok(&["setting", "set", "limit_requests_per_caller", "none"]);
-    server.until("there is no limit", |_| statuses() == [200; 3]);
+    server.wait_until("there is no limit", |_| statuses() == [200; 3]);
     dir.ok(&["setting", "set", "limit_requests_per_caller", ""]);
-    server.until("the limit of the file applies", |_| statuses() == [429; 3]);
+    server.wait_until("the limit of the file applies", |_| statuses() == [429; 3]);
 }
 
 #[test]
-fn a_caller_has_half_of_a_low_limit_of_all_callers() {
+fn one_caller_may_use_half_of_a_low_limit_for_all_callers() {
     let dir = TestDirectory::new();
     dir.write("callgate.toml", "[limits]\nrequests = \"4/h\"\n");
     let server = dir.serve(&[]);
@@ -27,7 +27,7 @@ fn a_caller_has_half_of_a_low_limit_of_all_callers() {
 }
 
 #[test]
-fn limits_that_cannot_be_read_are_errors() {
+fn invalid_limits_are_errors() {
     let dir = TestDirectory::new();
     let mut failures = Vec::new();
     for text in [
@@ -54,43 +54,47 @@ fn limits_of_tools_are_read_from_the_file_and_from_settings() {
     let limits = "cache.* 2 argument bytes, cache.* 9 concurrent";
     let database = ["--database", "sqlite:callgate-demo.db"];
     dir.ok(&[&["setting", "set", "limit_tools", limits][..], &database].concat());
-    server.until("the setting applies", |_| status() == 200);
+    server.wait_until("the setting applies", |_| status() == 200);
 }
 
-fn servers(server: &Server) -> Option<u32> {
+fn server_count(server: &Server) -> Option<u32> {
     let metrics = server.get("", "/metrics").body;
     let line = metrics.lines().find_map(|line| line.strip_prefix("callgate_rate_limit_servers "));
     line.unwrap_or_else(|| panic!("{metrics}")).parse().ok()
 }
 
-fn admitted(server: &Server, token: &str, method: &str) -> usize {
+fn admitted_calls(server: &Server, token: &str, method: &str) -> usize {
     let status = |_: &usize| server.invoke(token, method, &json!({})).status;
     let refused = (0..10).filter(|call| status(call) == 429).count();
     10 - refused
 }
 
 #[test]
-fn servers_of_a_registry_divide_the_limits_and_keep_their_share_while_it_is_away() {
+fn servers_divide_the_limits_and_keep_their_shares_while_the_registry_is_unavailable() {
     let dir = TestDirectory::new();
     let limits = "metrics = true\n[limits]\ntools = \"cache.* 4/h, content.* 4/h, system.* 4/h\"\n";
     dir.write("callgate.toml", limits);
     let first = dir.serve(&["--demo"]);
-    assert_eq!(servers(&first), Some(1));
+    assert_eq!(server_count(&first), Some(1));
     // A second demo replaces the tokens.
     let second = dir.serve(&["--demo"]);
     let token = second.token("admin");
-    assert_eq!(servers(&second), Some(2), "as soon as it serves");
-    first.until("it makes room", |first| servers(first) == Some(2));
+    assert_eq!(server_count(&second), Some(2), "as soon as it serves");
+    first.wait_until("it makes room", |first| server_count(first) == Some(2));
     for server in [&first, &second] {
-        assert_eq!(admitted(server, &token, "cache.rebuild"), 2);
+        assert_eq!(admitted_calls(server, &token, "cache.rebuild"), 2);
     }
     std::fs::rename(dir.path("callgate-demo.db"), dir.path("aside.db")).unwrap();
-    first.until("the registry is away", |first| {
+    first.wait_until("the registry is away", |first| {
         first.get("", "/readyz").json()["status"] == "stale"
     });
-    assert_eq!(admitted(&first, &token, "content.article.delete"), 2, "one that changes something");
+    assert_eq!(
+        admitted_calls(&first, &token, "content.article.delete"),
+        2,
+        "one that changes something"
+    );
     std::fs::rename(dir.path("aside.db"), dir.path("callgate-demo.db")).unwrap();
-    first.until("it is back", |first| first.get("", "/readyz").json()["status"] == "ready");
+    first.wait_until("it is back", |first| first.get("", "/readyz").json()["status"] == "ready");
     second.stop();
-    first.until("it has the whole limit", |first| servers(first) == Some(1));
+    first.wait_until("it has the whole limit", |first| server_count(first) == Some(1));
 }

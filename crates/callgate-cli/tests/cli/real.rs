@@ -12,7 +12,7 @@ mod oauth;
 mod php;
 pub(crate) mod servers;
 mod transmission;
-mod wires;
+mod transports;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -27,7 +27,7 @@ use servers::RunningProcess;
 const CALLERS: usize = 4;
 
 /// Messages that an agent may get about a stopped service, after "The service behind this tool".
-const GONE: [&str; 5] = [
+const UNAVAILABLE_MESSAGES: [&str; 5] = [
     "cannot be reached. Nothing was run",
     "cannot be reached, and calls to it are suspended for some seconds. Nothing was run",
     "closed the connection without a response",
@@ -50,7 +50,7 @@ fn dir(configuration: &str) -> TestDirectory {
 const QUIET: (&str, &str) = ("CALLGATE_LOG", "off");
 
 /// Calls a method `count` times in one batch. Returns the results.
-fn together(server: &Server, method: &str, params: &Value, count: usize) -> Vec<Value> {
+fn call_batch(server: &Server, method: &str, params: &Value, count: usize) -> Vec<Value> {
     let call =
         |id| serde_json::json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
     let calls: Value = (0..count).map(call).collect();
@@ -59,8 +59,8 @@ fn together(server: &Server, method: &str, params: &Value, count: usize) -> Vec<
 }
 
 /// Calls a tool of a stopped service until the message is that the service cannot be reached.
-fn until_gone(server: &Server, name: &str) {
-    server.until("the service is gone", |server| {
+fn wait_until_unreachable(server: &Server, name: &str) {
+    server.wait_until("the service is gone", |server| {
         let (is_error, text) = call(server, name, &serde_json::json!({}));
         is_error && text.contains("cannot be reached. Nothing was run")
     });
@@ -79,60 +79,61 @@ fn call(server: &Server, name: &str, arguments: &Value) -> (bool, String) {
 
 /// Kills a service while several callers call it, and restarts it. Every call gets a reply: the result of the service,
 /// or a message about the failure. Later calls reach the service.
-fn survives_kill_and_return(
+fn assert_recovery_after_kill(
     server: &Server,
     service: &mut RunningProcess,
     name: &str,
     arguments: &Value,
     expected: &str,
 ) {
-    let is_over = AtomicBool::new(false);
+    let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let (tell, told) = mpsc::channel::<Result<(), String>>();
+        let (sender, receiver) = mpsc::channel::<Result<(), String>>();
         for _ in 0..CALLERS {
-            let (tell, is_over) = (tell.clone(), &is_over);
+            let (sender, is_done) = (sender.clone(), &is_done);
             scope.spawn(move || {
-                while !is_over.load(Ordering::Relaxed) {
-                    let answer = match call(server, name, arguments) {
+                while !is_done.load(Ordering::Relaxed) {
+                    let reply = match call(server, name, arguments) {
                         (false, text) if text.contains(expected) => Ok(()),
                         (_, text) => Err(text),
                     };
-                    if tell.send(answer).is_err() {
+                    if sender.send(reply).is_err() {
                         return;
                     }
                 }
             });
         }
         // Stops the callers, even if an assertion fails.
-        let _over = OnDrop(|| is_over.store(true, Ordering::Relaxed));
-        let until = |what: &str, is_so: &dyn Fn(&Result<(), String>) -> bool| {
+        let _stop = OnDrop(|| is_done.store(true, Ordering::Relaxed));
+        let wait_for = |expected_reply: &str, is_expected: &dyn Fn(&Result<(), String>) -> bool| {
             let started = Instant::now();
             loop {
-                let answer = told.recv_timeout(TIMEOUT).unwrap();
-                if let Err(text) = &answer {
-                    let words = text.strip_prefix("The service behind this tool ");
-                    let is_known = |gone: &&str| words.is_some_and(|it| it.starts_with(*gone));
-                    assert!(GONE.iter().any(is_known), "{text}");
+                let reply = receiver.recv_timeout(TIMEOUT).unwrap();
+                if let Err(text) = &reply {
+                    let message = text.strip_prefix("The service behind this tool ");
+                    let is_known =
+                        |prefix: &&str| message.is_some_and(|it| it.starts_with(*prefix));
+                    assert!(UNAVAILABLE_MESSAGES.iter().any(is_known), "{text}");
                 }
-                if is_so(&answer) {
+                if is_expected(&reply) {
                     return;
                 }
-                assert!(started.elapsed() < TIMEOUT, "never: {what}");
+                assert!(started.elapsed() < TIMEOUT, "never: {expected_reply}");
             }
         };
         for _ in 0..CALLERS * 4 {
-            until("an answer", &|answer| answer.is_ok());
+            wait_for("an answer", &|reply| reply.is_ok());
         }
         service.kill();
-        until("a failure", &|answer| answer.is_err());
-        until("it is left alone", &|answer| {
-            answer.as_ref().is_err_and(|text| text.contains("are suspended for some seconds"))
+        wait_for("a failure", &|reply| reply.is_err());
+        wait_for("it is left alone", &|reply| {
+            reply.as_ref().is_err_and(|text| text.contains("are suspended for some seconds"))
         });
         let ready = server.operations("/readyz").json();
         assert_eq!(ready["upstreams_down"], serde_json::json!(["service"]), "{ready}");
         service.restart();
         for _ in 0..CALLERS * 4 {
-            until("an answer after its return", &|answer| answer.is_ok());
+            wait_for("an answer after its return", &|reply| reply.is_ok());
         }
     });
     let ready = server.operations("/readyz").json();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::fake::{FakeResponse, FakeService};
 use super::support::{Server, TestDirectory};
-use super::upstreams::{Service, place_with_a_method};
+use super::upstreams::{Service, directory_with_method};
 
 /// The limits that the upstreams of these tests need.
 const ALLOWED: &str = r#"
@@ -15,16 +15,16 @@ const ALLOWED: &str = r#"
 "#;
 
 /// Returns the message of a call that fails.
-fn told(server: &Server) -> Option<String> {
+fn error_message(server: &Server) -> Option<String> {
     let reply = server.invoke("", "item.get", &json!({"id": 7})).json();
     reply["error"]["message"].as_str().map(ToOwned::to_owned)
 }
 
-fn set(dir: &TestDirectory, service: &Service, more: &[&str]) {
+fn set(dir: &TestDirectory, service: &Service, keys: &[&str]) {
     let url = format!("url=http://{}/jsonrpc", service.address);
     let first = r#"first_params=[{"env":"ITEMS_SECRET","prefix":"token:"}]"#;
-    let all = ["upstream", "set", "default", &url, "params=positional", first];
-    dir.ok(&[&all, more].concat());
+    let arguments = ["upstream", "set", "default", &url, "params=positional", first];
+    dir.ok(&[&arguments, keys].concat());
 }
 
 fn serve(dir: &TestDirectory) -> Server {
@@ -34,17 +34,19 @@ fn serve(dir: &TestDirectory) -> Server {
 #[test]
 fn upstreams_are_added_changed_and_removed_while_the_server_runs() {
     let (first, second) = (Service::start(), Service::start());
-    let dir = place_with_a_method(ALLOWED);
+    let dir = directory_with_method(ALLOWED);
     let server = serve(&dir);
-    let words = "The service behind this tool is not configured. Nothing was run;";
-    assert!(told(&server).is_some_and(|told| told.starts_with(words)));
+    let expected = "The service behind this tool is not configured. Nothing was run;";
+    assert!(error_message(&server).is_some_and(|message| message.starts_with(expected)));
     set(&dir, &first, &[]);
-    server.until("it is there", |server| told(server).is_none());
+    server.wait_until("it is there", |server| error_message(server).is_none());
     set(&dir, &second, &["headers.X-Team=blue"]);
-    server.until("it is elsewhere", |server| told(server).is_none() && !second.seen().is_empty());
-    assert!(second.seen()[0].0.contains("x-team: blue"));
+    server.wait_until("it is elsewhere", |server| {
+        error_message(server).is_none() && !second.requests().is_empty()
+    });
+    assert!(second.requests()[0].0.contains("x-team: blue"));
     dir.ok(&["upstream", "remove", "default"]);
-    server.until("it is gone", |server| told(server).is_some());
+    server.wait_until("it is gone", |server| error_message(server).is_some());
     let (_, log) = server.stop();
     assert!(!log.contains("s3cret"), "{log}");
 }
@@ -52,7 +54,7 @@ fn upstreams_are_added_changed_and_removed_while_the_server_runs() {
 #[test]
 fn an_invalid_upstream_is_quarantined_and_others_are_served() {
     let service = Service::start();
-    let dir = place_with_a_method(ALLOWED);
+    let dir = directory_with_method(ALLOWED);
     set(&dir, &service, &[]);
     dir.sql(
         "callgate.db",
@@ -61,17 +63,17 @@ fn an_invalid_upstream_is_quarantined_and_others_are_served() {
            INSERT INTO rpc_methods (rpc_method, upstream, exposed) VALUES ('odd.get', 'odd', 1)"#,
     );
     let server = serve(&dir);
-    assert_eq!(told(&server), None);
-    let odd = server.invoke("", "odd.get", &json!({}));
-    let message = odd.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert_eq!(error_message(&server), None);
+    let reply = server.invoke("", "odd.get", &json!({}));
+    let message = reply.json()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("is invalid. Nothing was run"), "{message}");
     let (_, log) = server.stop();
-    for said in [
+    for expected in [
         "upstream `odd` is quarantined: `url`: expected a string",
         "upstream `text` is quarantined: its `config` is not a JSON object",
         "upstream `local` of the registry is ignored",
     ] {
-        assert!(log.contains(said), "{said}: {log}");
+        assert!(log.contains(expected), "{expected}: {log}");
     }
     assert!(
         dir.ok(&["upstream", "list"]).contains("quarantined: its `config` is not a JSON object")
@@ -83,7 +85,7 @@ fn an_invalid_upstream_is_quarantined_and_others_are_served() {
 #[test]
 fn an_upstream_of_the_file_overrides_that_of_the_registry() {
     let service = Service::start();
-    let dir = place_with_a_method(&format!(
+    let dir = directory_with_method(&format!(
         "{ALLOWED}[upstreams.default]\nurl = \"http://{}/\"\nparams = \"positional\"\n\
          first_params = [\"token:s3cret\"]\n",
         service.address
@@ -95,7 +97,7 @@ fn an_upstream_of_the_file_overrides_that_of_the_registry() {
         added.stderr()
     );
     let server = serve(&dir);
-    assert_eq!(told(&server), None);
+    assert_eq!(error_message(&server), None);
     assert!(server.stop().1.contains("upstream `default` of the registry is ignored"));
     let listed = dir.ok(&["upstream", "list", "--json"]);
     assert!(listed.contains("overridden by the upstream of the configuration file"), "{listed}");
@@ -103,8 +105,8 @@ fn an_upstream_of_the_file_overrides_that_of_the_registry() {
 
 #[test]
 fn upstreams_are_set_shown_without_secrets_and_removed() {
-    let dir = place_with_a_method(ALLOWED);
-    let whole = json!({
+    let dir = directory_with_method(ALLOWED);
+    let configuration = json!({
         "url": "https://example.com/rpc?key=s3cret",
         "params": "positional",
         "headers": {"X-Key": "s3cret", "X-Other": {"env": "OTHER"}},
@@ -113,20 +115,21 @@ fn upstreams_are_set_shown_without_secrets_and_removed() {
         "basic_user": "gate",
         "basic_password": "s3cret",
     });
-    let set = dir.run_with(&["upstream", "set", "default", "-"], &whole.to_string());
-    assert_eq!(set.stderr(), "set upstream `default`\n");
+    let output = dir.run_with(&["upstream", "set", "default", "-"], &configuration.to_string());
+    assert_eq!(output.stderr(), "set upstream `default`\n");
     dir.ok(&["upstream", "set", "default", "max_concurrent=5", "pass_caller.role=X-Role"]);
     dir.ok(&["upstream", "set", "default", "basic_user=", "basic_password=", "members.auth="]);
-    let shown = dir.ok(&["upstream", "show", "default"]);
-    assert!(!shown.contains("s3cret"), "{shown}");
+    let stdout = dir.ok(&["upstream", "show", "default"]);
+    assert!(!stdout.contains("s3cret"), "{stdout}");
     let removed = dir.run(&["upstream", "remove", "default"]);
-    insta::assert_snapshot!(format!("{shown}{}", removed.stderr()));
+    insta::assert_snapshot!(format!("{stdout}{}", removed.stderr()));
 }
 
 #[test]
-fn credentials_are_removed_with_their_upstream_and_a_new_server_is_noted() {
-    let dir =
-        place_with_a_method(&format!("{ALLOWED}[upstreams.filed]\nurl = \"http://localhost/\"\n"));
+fn credentials_are_removed_with_their_upstream_and_a_new_host_is_noted() {
+    let dir = directory_with_method(&format!(
+        "{ALLOWED}[upstreams.filed]\nurl = \"http://localhost/\"\n"
+    ));
     dir.ok(&["user", "add", "ada"]);
     let set =
         |name: &str, url: &str| dir.run(&["upstream", "set", name, &format!("url={url}")]).stderr();
@@ -135,7 +138,7 @@ fn credentials_are_removed_with_their_upstream_and_a_new_server_is_noted() {
     for name in ["shop", "filed"] {
         dir.run_with(&["credential", "set", "ada", name], "s3cret").stdout();
     }
-    for (url, is_told) in [
+    for (url, is_noted) in [
         ("http://localhost:1/other?x=1", false),
         ("http://LOCALHOST:1/", false),
         ("http://example.com:1/", true),
@@ -144,22 +147,22 @@ fn credentials_are_removed_with_their_upstream_and_a_new_server_is_noted() {
         (r#"{"env":"SHOP"}"#, false),
         (r#"{"env":"SHOP_2"}"#, true),
     ] {
-        let talk = set("shop", url);
-        assert_eq!(talk.contains(note), is_told, "{url}: {talk}");
+        let stderr = set("shop", url);
+        assert_eq!(stderr.contains(note), is_noted, "{url}: {stderr}");
     }
     set("filed", "http://example.com/");
-    let talk = dir.run(&["upstream", "remove", "filed"]).stderr();
-    assert_eq!(talk, "removed upstream `filed`\n", "it is the file's");
-    let talk = dir.run(&["upstream", "remove", "shop"]).stderr();
-    assert_eq!(talk, "removed upstream `shop`\nremoved 1 credential of users for `shop`\n");
+    let stderr = dir.run(&["upstream", "remove", "filed"]).stderr();
+    assert_eq!(stderr, "removed upstream `filed`\n", "it is the file's");
+    let stderr = dir.run(&["upstream", "remove", "shop"]).stderr();
+    assert_eq!(stderr, "removed upstream `shop`\nremoved 1 credential of users for `shop`\n");
     let listed = dir.ok(&["credential", "list"]);
     assert!(listed.contains("filed") && !listed.contains("shop"), "{listed}");
 }
 
 #[test]
 fn a_secret_on_the_command_line_causes_a_note() {
-    let dir = place_with_a_method(ALLOWED);
-    for (value, is_told) in [
+    let dir = directory_with_method(ALLOWED);
+    for (value, is_noted) in [
         ("url=http://localhost/?key=s3cret", true),
         ("url=http://localhost/rpc", false),
         (r#"url={"env":"SHOP?"}"#, false),
@@ -180,13 +183,13 @@ fn a_secret_on_the_command_line_causes_a_note() {
     ] {
         let user = if value.starts_with("basic") { "basic_user=gate" } else { "basic_user=" };
         let base = ["upstream", "set", "shop", "url=http://localhost/", "params=positional", user];
-        let ran = dir.run(&[&base[..], &[value]].concat());
-        assert!(ran.0.status.success(), "{value}: {}", ran.stderr());
+        let output = dir.run(&[&base[..], &[value]].concat());
+        assert!(output.0.status.success(), "{value}: {}", output.stderr());
         assert_eq!(
-            ran.stderr().contains("can see the command line"),
-            is_told,
+            output.stderr().contains("can see the command line"),
+            is_noted,
             "{value}: {}",
-            ran.stderr()
+            output.stderr()
         );
         dir.ok(&["upstream", "remove", "shop"]);
     }
@@ -194,9 +197,10 @@ fn a_secret_on_the_command_line_causes_a_note() {
 
 #[test]
 fn invalid_upstreams_are_not_stored() {
-    let dir =
-        place_with_a_method(&format!("{ALLOWED}[upstreams.filed]\nurl = \"http://localhost/\"\n"));
-    let mut talk = Vec::new();
+    let dir = directory_with_method(&format!(
+        "{ALLOWED}[upstreams.filed]\nurl = \"http://localhost/\"\n"
+    ));
+    let mut errors = Vec::new();
     for arguments in [
         &["set", "x", "urll=http://localhost/"][..],
         &["set", "x", "url=ftp://s3cret/"],
@@ -209,24 +213,24 @@ fn invalid_upstreams_are_not_stored() {
         &["show", "filed"],
         &["remove", "none"],
     ] {
-        let ran = dir.run(&[&["upstream"], arguments].concat());
-        let (code, words) = ran.failure();
+        let output = dir.run(&[&["upstream"], arguments].concat());
+        let (code, stderr) = output.failure();
         assert_eq!(code, 1);
-        talk.push(format!("{}\n{words}\n", arguments.join(" ")));
+        errors.push(format!("{}\n{stderr}\n", arguments.join(" ")));
     }
-    insta::assert_snapshot!(talk.concat());
+    insta::assert_snapshot!(errors.concat());
     assert_eq!(dir.ok(&["upstream", "list", "--json"]).lines().count(), 1);
 }
 
 #[test]
 fn upstreams_in_the_registry_are_refused_unless_the_configuration_allows_them() {
     let service = Service::start();
-    let dir = place_with_a_method("");
+    let dir = directory_with_method("");
     let url = format!("url=http://{}/jsonrpc", service.address);
     let first = r#"first_params=[{"env":"ITEMS_SECRET","prefix":"token:"}]"#;
     let set = ["upstream", "set", "default", &url, "params=positional", first, "ca_file=ca/a.pem"];
-    let (_, talk) = dir.run(&set).failure();
-    insta::assert_snapshot!(talk.replace(&service.address.to_string(), "ADDRESS"), @r#"
+    let (_, stderr) = dir.run(&set).failure();
+    insta::assert_snapshot!(stderr.replace(&service.address.to_string(), "ADDRESS"), @r#"
     callgate: upstream `default`: `registry_upstreams` in the configuration does not allow the target `ADDRESS`, the variable `ITEMS_SECRET`, the file `ca/a.pem`
     hint: set in callgate.toml, for every server of this registry:
     [registry_upstreams]
@@ -235,30 +239,36 @@ fn upstreams_in_the_registry_are_refused_unless_the_configuration_allows_them() 
     directory = "ca"
     "#);
     // With the suggested lines, the command succeeds.
-    let (_, lines) = talk.split_once("registry:\n").unwrap();
+    let (_, lines) = stderr.split_once("registry:\n").unwrap();
     dir.write("callgate.toml", lines);
     dir.ok(&set);
-    let more = ["headers.X={\"file\":\"secret\"}", "oauth.token_url=http://localhost:2/"];
-    let (_, talk) = dir.run(&[&set[..], &more].concat()).failure();
-    assert!(talk.contains(&format!("targets = \"{}, localhost:2\"", service.address)), "{talk}");
-    assert!(talk.contains("does not allow the target `localhost:2`, the file `secret`"), "{talk}");
+    let keys = ["headers.X={\"file\":\"secret\"}", "oauth.token_url=http://localhost:2/"];
+    let (_, stderr) = dir.run(&[&set[..], &keys].concat()).failure();
+    assert!(
+        stderr.contains(&format!("targets = \"{}, localhost:2\"", service.address)),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains("does not allow the target `localhost:2`, the file `secret`"),
+        "{stderr}"
+    );
 }
 
 /// Names and keys of rows, and a part of the reason why each is quarantined.
 fn rows_beyond_the_limits(outside: &str) -> Vec<(&'static str, Value, &'static str)> {
-    let there = "http://127.0.0.1:1/";
+    let url = "http://127.0.0.1:1/";
     vec![
-        ("absolute", json!({"url": there, "headers": {"X": {"file": outside}}}), "the file"),
-        ("passwd", json!({"url": there, "members": {"x": {"file": "/etc/passwd"}}}), "the file"),
-        ("parent", json!({"url": there, "first_params": [{"file": "secrets/../outside"}]}), "file"),
-        ("link", json!({"url": there, "headers": {"X": {"file": "secrets/link"}}}), "the file"),
+        ("absolute", json!({"url": url, "headers": {"X": {"file": outside}}}), "the file"),
+        ("passwd", json!({"url": url, "members": {"x": {"file": "/etc/passwd"}}}), "the file"),
+        ("parent", json!({"url": url, "first_params": [{"file": "secrets/../outside"}]}), "file"),
+        ("link", json!({"url": url, "headers": {"X": {"file": "secrets/link"}}}), "the file"),
         ("url_file", json!({"url": {"file": "outside"}}), "the file `outside`"),
-        ("ca", json!({"url": there, "ca_file": "/etc/passwd"}), "the file `/etc/passwd`"),
-        ("env", json!({"url": there, "headers": {"X": {"env": "HOME"}}}), "the variable `HOME`"),
+        ("ca", json!({"url": url, "ca_file": "/etc/passwd"}), "the file `/etc/passwd`"),
+        ("env", json!({"url": url, "headers": {"X": {"env": "HOME"}}}), "the variable `HOME`"),
         ("metadata", json!({"url": "http://169.254.169.254/"}), "the target `169.254.169.254:80`"),
         ("in_file", json!({"url": {"file": "secrets/url"}}), "target in the file `secrets/url`"),
         ("host", json!({"url": {"env": "ITEMS_SECRET", "prefix": "http://"}}), "`prefix` of `url`"),
-        ("token", json!({"url": there, "pass_caller": {"token": "X-T"}}), "`pass_caller.token`"),
+        ("token", json!({"url": url, "pass_caller": {"token": "X-T"}}), "`pass_caller.token`"),
         (
             "large",
             json!({"url": "ws://127.0.0.1:1/", "max_result_bytes": u32::MAX}),
@@ -268,19 +278,19 @@ fn rows_beyond_the_limits(outside: &str) -> Vec<(&'static str, Value, &'static s
         ("ws", json!({"url": "wss://other.example/"}), "the target `other.example:443`"),
         (
             "oauth",
-            json!({"url": there, "oauth": {"token_url": "http://10.0.0.1/", "client_id": "a",
+            json!({"url": url, "oauth": {"token_url": "http://10.0.0.1/", "client_id": "a",
                 "client_secret": "b"}}),
             "the target `10.0.0.1:80`",
         ),
         (
             "path",
-            json!({"url": there, "oauth": {"token_url": {"env": "ITEMS_SECRET", "prefix": there},
+            json!({"url": url, "oauth": {"token_url": {"env": "ITEMS_SECRET", "prefix": url},
                 "client_id": "a", "client_secret": "b"}}),
             "`prefix` of `token_url`",
         ),
         (
             "refresh",
-            json!({"url": there, "oauth": {"token_url": there, "client_id": "a",
+            json!({"url": url, "oauth": {"token_url": url, "client_id": "a",
                 "refresh_token": {"file": outside}}}),
             "the file",
         ),
@@ -291,7 +301,7 @@ fn rows_beyond_the_limits(outside: &str) -> Vec<(&'static str, Value, &'static s
 #[test]
 fn rows_beyond_the_limits_are_quarantined_and_others_work() {
     let service = Service::start();
-    let dir = place_with_a_method(ALLOWED);
+    let dir = directory_with_method(ALLOWED);
     std::fs::create_dir(dir.path("secrets")).unwrap();
     dir.write("outside", "s3cret");
     dir.write("secrets/key", "k3y");
@@ -302,13 +312,14 @@ fn rows_beyond_the_limits_are_quarantined_and_others_work() {
     dir.write("callgate.toml", &allowed);
     let outside = dir.path("outside").display().to_string();
     let rows = rows_beyond_the_limits(&outside);
-    let good = json!({"url": {"env": "ITEMS_SECRET", "prefix": "http://127.0.0.1:1/?key="},
+    let valid = json!({"url": {"env": "ITEMS_SECRET", "prefix": "http://127.0.0.1:1/?key="},
         "headers": {"X": {"file": "secrets/key"}}, "max_result_bytes": 64 << 20});
-    let all = rows.iter().map(|(name, config, _)| (*name, config)).chain([("good", &good)]);
-    let values: Vec<String> = all.map(|(name, config)| format!("('{name}', '{config}')")).collect();
+    let entries = rows.iter().map(|(name, config, _)| (*name, config)).chain([("good", &valid)]);
+    let values: Vec<String> =
+        entries.map(|(name, config)| format!("('{name}', '{config}')")).collect();
     dir.sql("callgate.db", &format!("INSERT INTO callgate_upstreams VALUES {}", values.join(",")));
     let server = serve(&dir);
-    assert_eq!(told(&server), None, "the others work");
+    assert_eq!(error_message(&server), None, "the others work");
     let (_, log) = server.stop();
     for (name, _, reason) in &rows {
         let line =
@@ -317,8 +328,8 @@ fn rows_beyond_the_limits_are_quarantined_and_others_work() {
     }
     assert!(!log.contains("`good`") && !log.contains("s3cret"), "{log}");
     dir.ok(&["user", "add", "ada"]);
-    let talk = dir.run_with(&["credential", "set", "ada", "metadata"], "s3cret").stderr();
-    assert!(talk.contains("note: upstream `metadata` is quarantined: "), "{talk}");
+    let stderr = dir.run_with(&["credential", "set", "ada", "metadata"], "s3cret").stderr();
+    assert!(stderr.contains("note: upstream `metadata` is quarantined: "), "{stderr}");
     let listed = dir.ok(&["upstream", "list"]);
     assert_eq!(
         listed.matches("quarantined: ").count(),
@@ -330,15 +341,15 @@ fn rows_beyond_the_limits_are_quarantined_and_others_work() {
 /// An allowed token endpoint cannot write to the files of the server.
 #[test]
 fn rotated_refresh_tokens_of_rows_are_not_written_to_files() {
-    let fake = FakeService::start(|asked| match asked.target() {
+    let fake = FakeService::start(|request| match request.target() {
         "POST /token" => {
             let token = json!({"access_token": "access", "token_type": "Bearer",
                 "refresh_token": "second"});
             FakeResponse::json(200, token)
         }
-        _ => asked.result(7),
+        _ => request.result(7),
     });
-    let dir = place_with_a_method(ALLOWED);
+    let dir = directory_with_method(ALLOWED);
     dir.write("refresh", "first\n");
     let (url, token_url) = (fake.url("/rpc"), fake.url("/token"));
     dir.ok(&[
@@ -351,7 +362,7 @@ fn rotated_refresh_tokens_of_rows_are_not_written_to_files() {
         r#"oauth.refresh_token={"file":"refresh"}"#,
     ]);
     let server = dir.serve(&[]);
-    assert_eq!(told(&server), None);
+    assert_eq!(error_message(&server), None);
     let log = fake.log.requests();
     assert!(log[0].body.as_str().unwrap().contains("refresh_token=first"), "{log:?}");
     assert_eq!(std::fs::read_to_string(dir.path("refresh")).unwrap(), "first\n");
@@ -363,8 +374,8 @@ fn rotated_refresh_tokens_of_rows_are_not_written_to_files() {
 }
 
 #[test]
-fn the_login_of_a_row_is_limited_and_hidden_as_other_secrets() {
-    let dir = place_with_a_method(ALLOWED);
+fn the_login_of_a_row_is_restricted_and_hidden_like_other_secrets() {
+    let dir = directory_with_method(ALLOWED);
     let set = |params: &str| {
         let params = format!("login.params={params}");
         let url = "url=http://127.0.0.1:9/";
@@ -377,11 +388,11 @@ fn the_login_of_a_row_is_limited_and_hidden_as_other_secrets() {
         (r#"{"password":{"file":"/etc/passwd"}}"#, false),
         (r#"[{"env":"CALLGATE_X"}]"#, false),
     ] {
-        let ran = set(params);
-        assert_eq!(ran.0.status.success(), allowed, "{params}: {}", ran.stderr());
+        let output = set(params);
+        assert_eq!(output.0.status.success(), allowed, "{params}: {}", output.stderr());
     }
-    let told = set(r#"["s3cret"]"#).stderr();
-    assert!(told.contains("other users of this machine can see the command line"), "{told}");
-    let shown = dir.ok(&["upstream", "show", "default", "--json"]);
-    assert!(shown.contains("auth.login") && !shown.contains("s3cret"), "{shown}");
+    let stderr = set(r#"["s3cret"]"#).stderr();
+    assert!(stderr.contains("other users of this machine can see the command line"), "{stderr}");
+    let stdout = dir.ok(&["upstream", "show", "default", "--json"]);
+    assert!(stdout.contains("auth.login") && !stdout.contains("s3cret"), "{stdout}");
 }

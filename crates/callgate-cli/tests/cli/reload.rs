@@ -6,7 +6,7 @@ use super::support::{Server, TestDirectory};
 
 const DB: &str = "callgate.db";
 
-fn has(server: &Server, tool: &str) -> bool {
+fn lists_tool(server: &Server, tool: &str) -> bool {
     server.tools("").contains(&tool.to_owned())
 }
 
@@ -20,53 +20,54 @@ fn a_method_inserted_by_sql_is_served_without_a_restart() {
         "INSERT INTO rpc_methods (plugin, method, rpc_method, params, description)
          VALUES ('P', 'add', 'math.add', '[\"int $a\",\"int $b = 1\"]', 'Adds.')",
     );
-    server.until("the method is listed", |server| has(server, "math.add"));
+    server.wait_until("the method is listed", |server| lists_tool(server, "math.add"));
     let tool = server.get("", "/mcp/tools/describe?name=math.add").json();
     assert_eq!(tool["tool"]["inputSchema"]["required"], json!(["a"]));
     // The method has no working upstream yet.
     let reply = server.invoke("", "math.add", &json!({"a": 1}));
     assert_eq!((reply.status, &reply.json()["error"]["code"]), (500, &json!("execution_error")));
     dir.sql(DB, "UPDATE rpc_methods SET description = 'Sums.' WHERE rpc_method = 'math.add'");
-    server.until("the description changes", |server| {
+    server.wait_until("the description changes", |server| {
         let tool = server.get("", "/mcp/tools/describe?name=math.add").json();
         tool["tool"]["description"] == "Sums."
     });
     dir.sql(DB, "DELETE FROM rpc_methods");
-    server.until("the method is gone", |server| !has(server, "math.add"));
+    server.wait_until("the method is gone", |server| !lists_tool(server, "math.add"));
 }
 
 #[test]
-fn changes_of_grants_tokens_and_masks_apply_at_once() {
+fn changes_of_grants_tokens_and_masks_apply_without_a_restart() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let database = ["--database", "sqlite:callgate-demo.db"];
     let run = |arguments: &[&str]| dir.ok(&[arguments, &database].concat());
     let reader = server.token("reader");
-    let sees = |server: &Server, tool: &str| server.tools(&reader).contains(&tool.to_owned());
+    let reader_lists =
+        |server: &Server, tool: &str| server.tools(&reader).contains(&tool.to_owned());
     run(&["grant", "set", "--user", "reader", "content", "write"]);
-    server.until("the grant counts", |server| sees(server, "content.article.create"));
+    server.wait_until("the grant counts", |server| reader_lists(server, "content.article.create"));
     run(&["grant", "set", "--user", "reader", "content", "none"]);
-    server.until("a user's 0 denies", |server| !sees(server, "report.projects"));
+    server.wait_until("a user's 0 denies", |server| !reader_lists(server, "report.projects"));
     run(&["grant", "set", "--user", "reader", "content", "read"]);
-    server.until("the grant is back", |server| sees(server, "report.projects"));
+    server.wait_until("the grant is back", |server| reader_lists(server, "report.projects"));
     dir.sql(
         "callgate-demo.db",
         "UPDATE section_actions SET mask = 6 WHERE method = 'report.projects'",
     );
-    server.until("the mask counts", |server| !sees(server, "report.projects"));
-    let own = run(&["token", "add", "admin"]);
-    server.until("the token counts", |server| {
-        server.get(own.trim(), "/mcp/tools/list").status == 200
+    server.wait_until("the mask counts", |server| !reader_lists(server, "report.projects"));
+    let added_token = run(&["token", "add", "admin"]);
+    server.wait_until("the token counts", |server| {
+        server.get(added_token.trim(), "/mcp/tools/list").status == 200
     });
     let id = run(&["token", "list"]).lines().last().unwrap().split(' ').next().unwrap().to_owned();
     run(&["token", "remove", &id]);
-    server.until("the token is gone", |server| {
-        server.get(own.trim(), "/mcp/tools/list").status == 401
+    server.wait_until("the token is gone", |server| {
+        server.get(added_token.trim(), "/mcp/tools/list").status == 401
     });
 }
 
 #[test]
-fn a_new_token_is_valid_at_once_and_an_unknown_one_is_refused() {
+fn a_new_token_is_valid_immediately_and_an_unknown_token_is_refused() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     for _ in 0..3 {
@@ -77,15 +78,15 @@ fn a_new_token_is_valid_at_once_and_an_unknown_one_is_refused() {
 }
 
 #[test]
-fn changes_of_settings_apply_at_once_and_invalid_values_are_ignored() {
+fn changes_of_settings_apply_without_a_restart_and_invalid_values_are_ignored() {
     let dir = TestDirectory::new();
     let server = dir.serve(&[]);
     let name = |server: &Server| server.get("", "/.well-known/mcp.json").json()["name"].clone();
     dir.ok(&["setting", "set", "mcp_server_name", "acme"]);
-    server.until("the name changes", |server| name(server) == "acme");
+    server.wait_until("the name changes", |server| name(server) == "acme");
     dir.sql(DB, "UPDATE settings SET value = '' WHERE name = 'mcp_server_name'");
     dir.ok(&["setting", "set", "mcp_server_version", "7"]);
-    server.until("another setting changes", |server| {
+    server.wait_until("another setting changes", |server| {
         server.get("", "/.well-known/mcp.json").json()["version"] == "7"
     });
     assert_eq!(name(&server), "acme");
@@ -111,19 +112,19 @@ fn no_request_is_dropped_while_the_catalog_changes() {
         }
         changes.join().unwrap();
     });
-    server.until("all are listed", |server| server.tools(&admin).len() == 19);
+    server.wait_until("all are listed", |server| server.tools(&admin).len() == 19);
 }
 
 #[test]
-fn a_bad_row_is_quarantined_and_the_rest_is_served() {
+fn an_invalid_row_is_quarantined_and_other_rows_are_served() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--operations-listen", "127.0.0.1:0"]);
     dir.sql(
         DB,
         "INSERT INTO rpc_methods (rpc_method, params) VALUES ('good', '[]'), ('bad', '[\"self $x\"]')",
     );
-    server.until("the good one is listed", |server| has(server, "good"));
-    assert!(!has(&server, "bad"));
+    server.wait_until("the good one is listed", |server| lists_tool(server, "good"));
+    assert!(!lists_tool(&server, "bad"));
     assert_eq!(
         server.operations("/readyz").json(),
         json!({"status": "ready", "tools": 1, "quarantined": 1})
@@ -133,14 +134,14 @@ fn a_bad_row_is_quarantined_and_the_rest_is_served() {
 }
 
 #[test]
-fn rows_without_a_section_are_told_and_closed_by_a_setting() {
+fn rows_without_a_section_are_reported_and_can_be_closed_by_a_setting() {
     let dir = TestDirectory::migrated();
     dir.sql(DB, "INSERT INTO rpc_methods (rpc_method) VALUES ('one')");
     let mut server = dir.serve(&[]);
-    let line = server.until_logged("methods without a section");
+    let line = server.wait_for_log("methods without a section");
     assert!(line.contains("WARN") && line.contains("methods=\"one\" count=1"), "{line}");
     dir.sql(DB, "INSERT INTO rpc_methods (rpc_method) VALUES ('two')");
-    let line = server.until_logged("methods without a section");
+    let line = server.wait_for_log("methods without a section");
     assert!(line.contains("methods=\"two\" count=2"), "{line}");
     let listed = dir.run(&["method", "list"]);
     let warning = "warning: 2 of these methods have no section, so every caller may call them, even without a token";
@@ -156,12 +157,12 @@ fn rows_without_a_section_are_told_and_closed_by_a_setting() {
     dir.ok(&["setting", "set", "open_methods", "allow"]);
     assert_eq!(dir.run(&["method", "list"]).stderr(), "");
     assert!(!dir.ok(&["lint", "--all"]).contains("everyone may call it"));
-    assert!(has(&server, "one"));
+    assert!(lists_tool(&server, "one"));
     dir.ok(&["setting", "set", "open_methods", "refuse"]);
-    server.until("they are closed", |server| server.tools("").is_empty());
-    server.until_logged("`two`: the method names no section, and `open_methods` is `refuse`");
-    let shown = dir.ok(&["method", "show", "one"]);
-    assert!(shown.contains("so nobody may call it; add a section"), "{shown}");
+    server.wait_until("they are closed", |server| server.tools("").is_empty());
+    server.wait_for_log("`two`: the method names no section, and `open_methods` is `refuse`");
+    let stdout = dir.ok(&["method", "show", "one"]);
+    assert!(stdout.contains("so nobody may call it; add a section"), "{stdout}");
 }
 
 #[test]
@@ -171,7 +172,7 @@ fn rows_without_a_section_are_refused_if_callers_need_a_token() {
     dir.ok(&["user", "add", "ada"]);
     let token = dir.ok(&["token", "add", "ada"]);
     let tools =
-        |more: &[&str]| dir.serve(&[&["--require-auth"], more].concat()).tools(token.trim());
+        |options: &[&str]| dir.serve(&[&["--require-auth"], options].concat()).tools(token.trim());
     assert_eq!(tools(&[]), [""; 0]);
     dir.write("callgate.toml", "open_methods = \"allow\"\n");
     assert_eq!(tools(&[]), ["one"]);
@@ -185,11 +186,12 @@ fn the_last_catalog_is_served_while_the_registry_cannot_be_read() {
     dir.ok(&["method", "add", "kept"]);
     let server = dir.serve(&[]);
     dir.sql(DB, "ALTER TABLE callgate_revisions RENAME TO elsewhere");
-    server.until("it says so", |server| server.get("", "/readyz").json()["status"] == "stale");
-    assert!(has(&server, "kept"));
+    server.wait_until("it says so", |server| server.get("", "/readyz").json()["status"] == "stale");
+    assert!(lists_tool(&server, "kept"));
     dir.sql(DB, "ALTER TABLE elsewhere RENAME TO callgate_revisions");
-    server
-        .until("it is ready again", |server| server.get("", "/readyz").json()["status"] == "ready");
+    server.wait_until("it is ready again", |server| {
+        server.get("", "/readyz").json()["status"] == "ready"
+    });
 }
 
 #[test]
@@ -199,7 +201,7 @@ fn an_unreadable_catalog_is_reported_while_grants_still_apply() {
     let status = |server: &Server| server.get("", "/readyz").json()["status"].clone();
     dir.sql("callgate-demo.db", "ALTER TABLE rpc_methods RENAME TO away");
     dir.sql("callgate-demo.db", "UPDATE section_actions SET mask = 6");
-    server.until("it says so", |server| status(server) == "stale");
+    server.wait_until("it says so", |server| status(server) == "stale");
     let reader = server.token("reader");
     assert_eq!(server.tools(&reader).len(), 5, "the last good catalog");
     dir.ok(&[
@@ -212,23 +214,23 @@ fn an_unreadable_catalog_is_reported_while_grants_still_apply() {
         "--database",
         "sqlite:callgate-demo.db",
     ]);
-    server.until("the grant counts", |server| {
+    server.wait_until("the grant counts", |server| {
         assert_eq!(status(server), "stale");
         server.tools(&reader).len() == 1
     });
     dir.sql("callgate-demo.db", "ALTER TABLE away RENAME TO rpc_methods");
-    server.until("it is ready again", |server| status(server) == "ready");
+    server.wait_until("it is ready again", |server| status(server) == "ready");
 }
 
 #[test]
-fn a_method_that_nobody_may_call_is_logged() {
+fn a_method_with_a_missing_section_is_logged() {
     let dir = TestDirectory::new();
     let server = dir.serve(&[]);
     dir.sql(
         DB,
         "INSERT INTO rpc_methods (rpc_method, sections) VALUES ('shut', 'gone'), ('open', '')",
     );
-    server.until("the open one is listed", |server| server.tools("") == ["open"]);
+    server.wait_until("the open one is listed", |server| server.tools("") == ["open"]);
     let (_, log) = server.stop();
     assert!(log.contains("`shut`: section `gone` does not exist"), "{log}");
 }
@@ -240,7 +242,7 @@ fn a_replaced_database_is_reported() {
     // Created under another name, because the log files of the old database do not belong to the new one.
     dir.ok(&["migrate", "--database", "sqlite:new.db"]);
     std::fs::rename(dir.path("new.db"), dir.path(DB)).unwrap();
-    server.until("it says so", |server| server.get("", "/readyz").json()["status"] == "stale");
+    server.wait_until("it says so", |server| server.get("", "/readyz").json()["status"] == "stale");
 }
 
 #[test]
@@ -253,11 +255,12 @@ fn a_catalog_is_never_built_from_part_of_its_rows() {
     // read.
     dir.sql("callgate-demo.db", "ALTER TABLE callgate_upstreams RENAME TO away");
     dir.sql("callgate-demo.db", "DELETE FROM section_actions; DELETE FROM rpc_methods");
-    server.until("it says so", |server| server.get("", "/readyz").json()["status"] == "stale");
+    server.wait_until("it says so", |server| server.get("", "/readyz").json()["status"] == "stale");
     assert_eq!(server.tools(&admin), tools);
     dir.sql("callgate-demo.db", "ALTER TABLE away RENAME TO callgate_upstreams");
-    server
-        .until("it is ready again", |server| server.get("", "/readyz").json()["status"] == "ready");
+    server.wait_until("it is ready again", |server| {
+        server.get("", "/readyz").json()["status"] == "ready"
+    });
 }
 
 #[test]
@@ -265,8 +268,8 @@ fn tool_names_are_stored_in_the_registry() {
     let dir = TestDirectory::new();
     let server = dir.serve(&[]);
     dir.sql(DB, "INSERT INTO rpc_methods (rpc_method) VALUES ('a.b')");
-    server.until("it is listed", |server| has(server, "a.b"));
-    server.until("its name is remembered", |_| {
+    server.wait_until("it is listed", |server| lists_tool(server, "a.b"));
+    server.wait_until("its name is remembered", |_| {
         dir.ok(&["method", "list", "--json"]).contains(r#""tool_name":"a_b""#)
     });
 }

@@ -37,16 +37,16 @@ impl Replicas {
         let mut replicas =
             Self { child, address: SocketAddr::from(([127, 0, 0, 1], 0)), token: String::new() };
         let mut lines = lines.map_while(Result::ok);
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         while replicas.token.is_empty() {
-            let line = lines.next().unwrap_or_else(|| panic!("it did not start: {said:?}"));
+            let line = lines.next().unwrap_or_else(|| panic!("it did not start: {output:?}"));
             if let Some(url) = line.strip_prefix("replicas: nginx at http://") {
                 replicas.address = url.trim_end_matches("/mcp").parse().unwrap();
             }
             if let Some(token) = line.strip_prefix("replicas: a token for admin: ") {
                 token.clone_into(&mut replicas.token);
             }
-            said.push(line);
+            output.push(line);
         }
         // Reads all output, so that a full pipe does not block the example.
         std::thread::spawn(move || lines.for_each(drop));
@@ -55,25 +55,25 @@ impl Replicas {
 }
 
 /// Returns the reply to a request, and the server that sent it.
-fn ask(client: &mut Client, method: &str, params: Value) -> (Value, String) {
-    let answer = client.send(0, method, params).unwrap();
-    assert_eq!(answer.status, 200, "{answer:?}");
-    let served_by = answer.header("x-served-by").unwrap().to_owned();
-    (serde_json::from_str(&answer.body).unwrap(), served_by)
+fn request(client: &mut Client, method: &str, params: Value) -> (Value, String) {
+    let response = client.send(0, method, params).unwrap();
+    assert_eq!(response.status, 200, "{response:?}");
+    let served_by = response.header("x-served-by").unwrap().to_owned();
+    (serde_json::from_str(&response.body).unwrap(), served_by)
 }
 
 #[test]
-fn clients_of_each_era_are_served_by_all_gateways_behind_nginx() {
+fn clients_of_each_era_are_served_by_all_servers_behind_nginx() {
     let replicas = Replicas::start();
     for era in [Era::Legacy, Era::Modern] {
         let mut client = Client::new(era, &replicas.token, [CALLED; 2], &[replicas.address], 0);
         let mut served_by = HashSet::new();
         for _ in 0..50 {
-            let (tools, by) = ask(&mut client, "tools/list", json!({}));
+            let (tools, by) = request(&mut client, "tools/list", json!({}));
             assert_eq!(tools["result"]["tools"].as_array().map(Vec::len), Some(9), "{tools}");
             served_by.insert(by);
             let params = json!({"name": CALLED, "arguments": {}});
-            let (called, by) = ask(&mut client, "tools/call", params);
+            let (called, by) = request(&mut client, "tools/call", params);
             assert_eq!(called["result"]["content"][0]["text"], "true", "{called}");
             served_by.insert(by);
         }

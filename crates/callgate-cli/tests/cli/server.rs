@@ -9,31 +9,31 @@ use super::http_client::HttpResponse;
 use super::support::TestDirectory;
 
 #[test]
-fn other_machines_are_served_only_with_a_decision_about_tokens() {
+fn listening_on_all_addresses_requires_a_choice_about_tokens() {
     let dir = TestDirectory::new();
-    let ran = dir.run(&["serve", "--listen", "0.0.0.0:0"]);
-    insta::assert_debug_snapshot!(ran.failure());
+    let output = dir.run(&["serve", "--listen", "0.0.0.0:0"]);
+    insta::assert_debug_snapshot!(output.failure());
     assert!(!dir.path("callgate.db").exists(), "refused before anything is made");
 }
 
 #[test]
-fn a_port_that_is_taken_is_an_error() {
+fn an_address_in_use_or_of_another_machine_is_an_error() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let address = server.start["address"].as_str().unwrap();
-    let (code, talk) = dir.run(&["serve", "--demo", "--listen", address]).failure();
+    let (code, stderr) = dir.run(&["serve", "--demo", "--listen", address]).failure();
     assert_eq!(code, 1);
     assert_eq!(server.tools(&server.token("reader")).len(), 5, "its tokens stay good");
-    assert!(talk.contains(&format!("cannot listen on {address}")), "{talk}");
-    assert!(talk.contains("hint: another program listens on this address"), "{talk}");
-    let service = FakeService::service(|method, _| {
+    assert!(stderr.contains(&format!("cannot listen on {address}")), "{stderr}");
+    assert!(stderr.contains("hint: another program listens on this address"), "{stderr}");
+    let service = FakeService::json_rpc(|method, _| {
         (method == "system.listMethods").then(|| json!(["item.get"]))
     });
-    let (_, talk) = dir.run(&["try", &service.url("/"), "--listen", address]).failure();
-    assert!(talk.contains("hint: another program listens on this address"), "{talk}");
+    let (_, stderr) = dir.run(&["try", &service.url("/"), "--listen", address]).failure();
+    assert!(stderr.contains("hint: another program listens on this address"), "{stderr}");
     // An address that is reserved for documentation, which no machine has.
-    let (_, talk) = dir.run(&["serve", "--require-auth", "--listen", "192.0.2.1:0"]).failure();
-    assert!(talk.contains("hint: this machine does not have the address"), "{talk}");
+    let (_, stderr) = dir.run(&["serve", "--require-auth", "--listen", "192.0.2.1:0"]).failure();
+    assert!(stderr.contains("hint: this machine does not have the address"), "{stderr}");
 }
 
 #[test]
@@ -43,10 +43,10 @@ fn tools_whose_upstream_is_not_configured_are_logged_once() {
         dir.ok(&["method", "add", id, "--upstream", "shop"]);
     }
     let mut server = dir.serve(&[]);
-    let line = server.until_logged("upstream `shop` is not configured");
+    let line = server.wait_for_log("upstream `shop` is not configured");
     assert!(line.contains("WARN") && line.contains("every call of its tools fails"), "{line}");
     dir.ok(&["method", "add", "c", "--upstream", "shop"]);
-    server.until("the third is listed", |server| server.tools("").len() == 3);
+    server.wait_until("the third is listed", |server| server.tools("").len() == 3);
     let (_, log) = server.stop();
     assert!(!log.contains("not configured"), "{log}");
 }
@@ -58,13 +58,13 @@ fn begin_invoking(stream: &mut std::net::TcpStream, headers: &str, length: usize
          Content-Length: {length}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
-    let mut asked = [0; 25];
-    stream.read_exact(&mut asked).unwrap();
-    assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let mut interim_response = [0; 25];
+    stream.read_exact(&mut interim_response).unwrap();
+    assert_eq!(&interim_response, b"HTTP/1.1 100 Continue\r\n\r\n");
 }
 
 #[test]
-fn a_request_in_progress_finishes_on_a_stop() {
+fn a_request_in_progress_finishes_during_a_shutdown() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     let token = server.token("admin");
@@ -178,7 +178,7 @@ fn the_last_use_of_a_token_is_stored() {
 }
 
 #[test]
-fn the_protocols_need_no_rows() {
+fn the_methods_of_mcp_need_no_rows() {
     let dir = TestDirectory::new();
     let server = dir.serve(&[]);
     assert_eq!(server.get("", "/mcp/tools/list").body, r#"{"tools":[],"nextCursor":null}"#);
@@ -195,14 +195,14 @@ fn idle_and_incomplete_connections_are_closed() {
     streams[2].write_all(b"GET /hea").unwrap();
     // A client sends requests continuously, and never reads a reply.
     streams[3].set_nonblocking(true).unwrap();
-    let asking = b"GET /mcp/tools/list HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1_000);
-    while streams[3].write(&asking).is_ok() {}
+    let requests = b"GET /mcp/tools/list HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1_000);
+    while streams[3].write(&requests).is_ok() {}
     // All connections are in use, but health is still reported.
     assert_eq!(server.get("", "/healthz").status, 200);
     // All of the connections are released, not only one.
-    server.until("the fourth is let go", |_| {
-        let mut places: Vec<_> = (0..4).map(|_| server.connect()).collect();
-        places.iter_mut().all(|stream| {
+    server.wait_until("the fourth is let go", |_| {
+        let mut connections: Vec<_> = (0..4).map(|_| server.connect()).collect();
+        connections.iter_mut().all(|stream| {
             stream.set_read_timeout(Some(std::time::Duration::from_secs(1))).unwrap();
             let list = b"GET /mcp/tools/list HTTP/1.1\r\nHost: localhost\r\n\r\n";
             let mut status = [0; 12];
@@ -215,11 +215,11 @@ fn idle_and_incomplete_connections_are_closed() {
 }
 
 #[test]
-fn operations_have_an_address_of_their_own_that_answers_if_the_other_is_full() {
+fn the_operations_address_responds_if_the_other_address_has_no_free_connection() {
     let dir = TestDirectory::new();
     dir.write("callgate.toml", "max_connections = 4\nrequire_auth = true\n");
     let server = dir.serve(&["--demo", "--operations-listen", "127.0.0.1:0"]);
-    let silent: Vec<_> = (0..100).map(|_| server.connect()).collect();
+    let idle_connections: Vec<_> = (0..100).map(|_| server.connect()).collect();
     assert_eq!(server.operations("/healthz").status, 200);
     let ready = server.operations("/readyz").json();
     assert_eq!((&ready["status"], ready["tools"].is_u64()), (&json!("ready"), true), "{ready}");
@@ -228,14 +228,14 @@ fn operations_have_an_address_of_their_own_that_answers_if_the_other_is_full() {
     for path in ["/mcp", "/mcp/tools/list", "/.well-known/mcp.json"] {
         assert_eq!(server.operations(path).status, 404, "{path}");
     }
-    drop(silent);
+    drop(idle_connections);
     let admin = server.token("admin");
     assert_eq!(server.get(&admin, "/readyz").json(), json!({"status": "ready"}));
     assert_eq!(server.get(&admin, "/metrics").status, 404);
 }
 
 #[test]
-fn a_path_that_is_not_text_has_the_usual_error_object() {
+fn an_invalid_path_gets_the_usual_error_object() {
     let dir = TestDirectory::new();
     let server = dir.serve(&["--demo"]);
     for head in ["POST /mcp/tools/%ff", "GET /mcp/tools/%ff", "GET /mcp/tools/list/"] {

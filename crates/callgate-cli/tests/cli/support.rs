@@ -72,9 +72,9 @@ impl TestDirectory {
 
     /// Runs a command that must succeed. Returns its standard output.
     pub(crate) fn ok(&self, arguments: &[&str]) -> String {
-        let ran = self.run(arguments);
-        assert!(ran.0.status.success(), "{arguments:?}: {}", ran.stderr());
-        ran.stdout()
+        let output = self.run(arguments);
+        assert!(output.0.status.success(), "{arguments:?}: {}", output.stderr());
+        output.stdout()
     }
 
     /// Runs SQL on a SQLite file of this directory, as another program does.
@@ -99,8 +99,8 @@ impl TestDirectory {
 
     /// Starts `serve` with these variables of the environment.
     pub(crate) fn serve_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Server {
-        let all = [&["serve", "--json", "--listen", "127.0.0.1:0"], arguments].concat();
-        let mut command = self.command(&all);
+        let all_arguments = [&["serve", "--json", "--listen", "127.0.0.1:0"], arguments].concat();
+        let mut command = self.command(&all_arguments);
         command.envs(variables.iter().copied());
         Server::start(command)
     }
@@ -120,7 +120,7 @@ impl CommandOutput {
 
     /// Checks that the command succeeded.
     #[track_caller]
-    pub(crate) fn succeeded(self) -> Self {
+    pub(crate) fn expect_success(self) -> Self {
         assert!(self.0.status.success(), "{}", self.stderr());
         self
     }
@@ -189,7 +189,7 @@ impl Server {
     pub(crate) fn request_with(
         &self,
         head: &str,
-        more: &str,
+        headers: &str,
         token: &str,
         body: &str,
     ) -> HttpResponse {
@@ -198,7 +198,7 @@ impl Server {
             token => format!("Authorization: Bearer {token}\r\n"),
         };
         let text = format!(
-            "{head} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{authorization}{more}\
+            "{head} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{authorization}{headers}\
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
@@ -228,7 +228,7 @@ impl Server {
     }
 
     /// Waits until a condition is met.
-    pub(crate) fn until(&self, condition: &str, mut is_met: impl FnMut(&Self) -> bool) {
+    pub(crate) fn wait_until(&self, condition: &str, mut is_met: impl FnMut(&Self) -> bool) {
         let started = Instant::now();
         while !is_met(self) {
             assert!(started.elapsed() < TIMEOUT, "timed out waiting until {condition}");
@@ -248,7 +248,7 @@ impl Server {
     }
 
     /// Reads the log up to the first line that contains a text, and returns that line.
-    pub(crate) fn until_logged(&mut self, what: &str) -> String {
+    pub(crate) fn wait_for_log(&mut self, expected: &str) -> String {
         let log = self.child.stderr.as_mut().unwrap();
         let (mut line, mut byte) = (Vec::new(), [0]);
         // Reads without a buffer, so that the rest remains for other readers.
@@ -257,12 +257,12 @@ impl Server {
                 line.extend(byte);
                 continue;
             }
-            let whole = String::from_utf8(std::mem::take(&mut line)).unwrap();
-            if whole.contains(what) {
-                return whole;
+            let text = String::from_utf8(std::mem::take(&mut line)).unwrap();
+            if text.contains(expected) {
+                return text;
             }
         }
-        panic!("the log ended before `{what}`");
+        panic!("the log ended before `{expected}`");
     }
 
     /// Stops the server with SIGTERM. Returns the exit code and stderr.

@@ -15,10 +15,10 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn start() -> Self {
-        let fake = FakeService::start(|asked| {
-            let (status, reply) = match asked.body.as_array() {
-                Some(all) => (200, all.iter().map(|asked| answer(asked).1).collect()),
-                None => answer(&asked.body),
+        let fake = FakeService::start(|request| {
+            let (status, reply) = match request.body.as_array() {
+                Some(batch) => (200, batch.iter().map(|request| respond(request).1).collect()),
+                None => respond(&request.body),
             };
             (status, reply.to_string())
         });
@@ -26,20 +26,20 @@ impl Service {
     }
 
     /// Returns the heads and bodies of the requests so far.
-    pub(crate) fn seen(&self) -> Vec<(String, Value)> {
-        self.fake.log.requests().into_iter().map(|asked| (asked.head, asked.body)).collect()
+    pub(crate) fn requests(&self) -> Vec<(String, Value)> {
+        self.fake.log.requests().into_iter().map(|request| (request.head, request.body)).collect()
     }
 }
 
-fn answer(asked: &Value) -> (u16, Value) {
-    let id = &asked["id"];
-    match asked["params"][0].as_str() {
-        Some("token:s3cret") => (200, json!({"result": asked["params"][1], "id": id})),
+fn respond(request: &Value) -> (u16, Value) {
+    let id = &request["id"];
+    match request["params"][0].as_str() {
+        Some("token:s3cret") => (200, json!({"result": request["params"][1], "id": id})),
         _ => (400, json!({"error": {"code": 1, "message": "Unauthorized"}, "id": id})),
     }
 }
 
-pub(crate) fn place_with_a_method(configuration: &str) -> TestDirectory {
+pub(crate) fn directory_with_method(configuration: &str) -> TestDirectory {
     let dir = TestDirectory::new();
     dir.write("callgate.toml", configuration);
     dir.ok(&["migrate"]);
@@ -50,7 +50,7 @@ pub(crate) fn place_with_a_method(configuration: &str) -> TestDirectory {
 #[test]
 fn methods_of_rows_run_on_the_service() {
     let service = Service::start();
-    let dir = place_with_a_method(&format!(
+    let dir = directory_with_method(&format!(
         r#"
         [upstreams.default]
         url = "http://{}/jsonrpc"
@@ -74,11 +74,11 @@ fn methods_of_rows_run_on_the_service() {
     let token = dir.ok(&["token", "add", "ada"]);
     let reply = server.invoke(token.trim(), "item.get", &json!({"id": 9}));
     assert_eq!(reply.json(), json!({"result": 9}));
-    let seen = service.seen();
-    assert_eq!(seen.len(), 3);
-    assert!(seen[0].0.contains("x-team: blue") && !seen[0].0.contains("x-user-id"));
-    assert!(seen[2].0.contains("x-user-id: 1") && !seen[2].0.contains("authorization"));
-    assert_eq!(seen[2].1["id"], 3);
+    let requests = service.requests();
+    assert_eq!(requests.len(), 3);
+    assert!(requests[0].0.contains("x-team: blue") && !requests[0].0.contains("x-user-id"));
+    assert!(requests[2].0.contains("x-user-id: 1") && !requests[2].0.contains("authorization"));
+    assert_eq!(requests[2].1["id"], 3);
     let (code, log) = server.stop();
     assert_eq!(code, Some(0));
     assert!(!log.contains("s3cret") && !log.contains("not configured"), "{log}");
@@ -87,7 +87,7 @@ fn methods_of_rows_run_on_the_service() {
 #[test]
 fn concurrent_calls_are_sent_as_one_batch_if_configured() {
     let service = Service::start();
-    let dir = place_with_a_method(&format!(
+    let dir = directory_with_method(&format!(
         r#"
         [upstreams.default]
         url = "http://{}/jsonrpc"
@@ -103,22 +103,22 @@ fn concurrent_calls_are_sent_as_one_batch_if_configured() {
     let replies = server.request("POST /jsonrpc", "", &calls.to_string()).json();
     let results: Vec<&Value> = replies.as_array().unwrap().iter().map(|it| &it["result"]).collect();
     assert_eq!(results, [1, 2, 3]);
-    let seen = service.seen();
-    assert!(seen.len() < 3 && seen.iter().any(|(_, asked)| asked.is_array()), "{seen:?}");
+    let requests = service.requests();
+    assert!(requests.len() < 3 && requests.iter().any(|(_, body)| body.is_array()), "{requests:?}");
 }
 
 /// Starts a service that returns the request and its path.
-fn where_asked() -> FakeService {
-    FakeService::start(|asked| {
-        let path = asked.target().split_whitespace().nth(1).unwrap_or_default().to_owned();
-        let result = json!({"path": path, "params": asked.body["params"]});
-        (200, json!({"jsonrpc": "2.0", "id": asked.body["id"], "result": result}).to_string())
+fn path_echo_service() -> FakeService {
+    FakeService::start(|request| {
+        let path = request.target().split_whitespace().nth(1).unwrap_or_default().to_owned();
+        let result = json!({"path": path, "params": request.body["params"]});
+        (200, json!({"jsonrpc": "2.0", "id": request.body["id"], "result": result}).to_string())
     })
 }
 
 #[test]
 fn calls_are_sent_to_the_url_of_their_tool_if_configured() {
-    let fake = where_asked();
+    let fake = path_echo_service();
     let url = format!("http://{}/drupal/jsonrpc", fake.address);
     for (keys, path) in [
         ("", "/drupal/jsonrpc"),
@@ -127,12 +127,12 @@ fn calls_are_sent_to_the_url_of_their_tool_if_configured() {
         ("calls = \"per_tool\"\ntool_path = \"/t/{id}/run\"", "/t/item.get/run"),
     ] {
         let table = format!("[upstreams.default]\nurl = \"{url}\"\n{keys}\n");
-        let dir = place_with_a_method(&table);
+        let dir = directory_with_method(&table);
         let server = dir.serve(&[]);
         let reply = server.invoke("", "item.get", &json!({"id": 7})).json();
         assert_eq!(reply["result"]["path"], path, "{keys}");
     }
-    let dir = place_with_a_method("[registry_upstreams]\ntargets = \"127.0.0.1\"\n");
+    let dir = directory_with_method("[registry_upstreams]\ntargets = \"127.0.0.1\"\n");
     let url = format!("url={url}");
     dir.ok(&["upstream", "set", "default", &url, "calls=per_tool", "null_is_absent=true"]);
     let server = dir.serve(&[]);
@@ -142,10 +142,10 @@ fn calls_are_sent_to_the_url_of_their_tool_if_configured() {
 
 #[test]
 fn null_is_omitted_if_configured() {
-    let fake = where_asked();
+    let fake = path_echo_service();
     for (key, status) in [("", 400), ("null_is_absent = true", 200)] {
         let table = format!("[upstreams.default]\nurl = \"http://{}/\"\n{key}\n", fake.address);
-        let dir = place_with_a_method(&table);
+        let dir = directory_with_method(&table);
         let params = ["--param", "int $id", "--param", "int $times = 1"];
         dir.ok(&[&["method", "add", "item.find", "--read-only"][..], &params].concat());
         let server = dir.serve(&[]);
@@ -161,31 +161,31 @@ fn null_is_omitted_if_configured() {
 
 #[test]
 fn the_text_of_an_internal_error_is_sent_only_if_configured() {
-    let fake = FakeService::start(|asked| {
+    let fake = FakeService::start(|request| {
         let error = json!({"code": -32603, "message": "Internal Error", "data": "in /var/www"});
-        (200, json!({"jsonrpc": "2.0", "id": asked.body["id"], "error": error}).to_string())
+        (200, json!({"jsonrpc": "2.0", "id": request.body["id"], "error": error}).to_string())
     });
-    for (key, is_told) in [("", false), ("trust_errors = true", true)] {
+    for (key, is_sent) in [("", false), ("trust_errors = true", true)] {
         let table = format!("[upstreams.default]\nurl = \"http://{}/\"\n{key}\n", fake.address);
-        let dir = place_with_a_method(&table);
+        let dir = directory_with_method(&table);
         let server = dir.serve(&[]);
         let reply = server.invoke("", "item.get", &json!({"id": 7}));
-        assert_eq!((reply.status, reply.body.contains("/var/www")), (500, is_told), "{key}");
-        assert_eq!(server.stop().1.contains("/var/www"), !is_told);
+        assert_eq!((reply.status, reply.body.contains("/var/www")), (500, is_sent), "{key}");
+        assert_eq!(server.stop().1.contains("/var/www"), !is_sent);
     }
 }
 
 #[test]
 fn an_unavailable_service_is_reported_to_the_agent_and_on_readyz() {
     for scheme in ["http", "ws"] {
-        not_there(scheme);
+        assert_unavailable_service_is_reported(scheme);
     }
 }
 
-fn not_there(scheme: &str) {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let table = format!("[upstreams.default]\nurl = \"{scheme}://{free}/\"\n");
-    let dir = place_with_a_method(&table);
+fn assert_unavailable_service_is_reported(scheme: &str) {
+    let unused_address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let table = format!("[upstreams.default]\nurl = \"{scheme}://{unused_address}/\"\n");
+    let dir = directory_with_method(&table);
     let server = dir.serve(&["--operations-listen", "127.0.0.1:0"]);
     for _ in 0..6 {
         let reply = server.invoke("", "item.get", &json!({"id": 7}));
@@ -201,7 +201,7 @@ fn not_there(scheme: &str) {
 }
 
 #[test]
-fn an_invalid_table_is_refused_with_its_place_and_without_secrets() {
+fn an_invalid_table_is_refused_with_its_location_and_without_secrets() {
     let dir = TestDirectory::migrated();
     let mut failures = Vec::new();
     for table in [
@@ -238,31 +238,31 @@ fn an_invalid_table_is_refused_with_its_place_and_without_secrets() {
         "[upstreams.a]\nurl = \"wss://localhost/\"\npass_caller = { role = \"X-Role\" }",
     ] {
         dir.write("callgate.toml", table);
-        let (code, talk) = dir.run(&["serve", "--listen", "127.0.0.1:0"]).failure();
+        let (code, stderr) = dir.run(&["serve", "--listen", "127.0.0.1:0"]).failure();
         assert_eq!(code, 1);
-        assert!(!talk.contains("s3cret"), "{talk}");
-        let talk: Vec<&str> = talk.lines().filter(|line| !line.contains(" INFO ")).collect();
-        failures.push(format!("{}\n    {}", table.replace('\n', "; "), talk.join("\n    ")));
+        assert!(!stderr.contains("s3cret"), "{stderr}");
+        let stderr: Vec<&str> = stderr.lines().filter(|line| !line.contains(" INFO ")).collect();
+        failures.push(format!("{}\n    {}", table.replace('\n', "; "), stderr.join("\n    ")));
     }
     let failures = failures.join("\n");
     insta::assert_snapshot!(failures);
 }
 
 #[test]
-fn other_commands_need_no_secrets_and_know_the_upstreams() {
+fn commands_other_than_serve_read_upstreams_without_their_secrets() {
     let table = "[upstreams.default]\nurl = { env = \"NOT_SET_ANYWHERE\" }\n";
-    let dir = place_with_a_method(table);
+    let dir = directory_with_method(table);
     assert!(!dir.ok(&["method", "show", "item.get"]).contains("not configured"));
     dir.ok(&["method", "set", "item.get", "--upstream", "other"]);
-    let shown = dir.run(&["method", "show", "item.get"]);
-    let shown = format!("{}{}", shown.stdout(), shown.stderr());
-    assert!(shown.contains("upstream `other` is not configured"), "{shown}");
+    let output = dir.run(&["method", "show", "item.get"]);
+    let output = format!("{}{}", output.stdout(), output.stderr());
+    assert!(output.contains("upstream `other` is not configured"), "{output}");
 }
 
 #[test]
 fn the_callers_token_is_forwarded_only_if_configured() {
     let service = Service::start();
-    let dir = place_with_a_method(&format!(
+    let dir = directory_with_method(&format!(
         r#"
         [upstreams.default]
         url = "http://{}/jsonrpc"
@@ -285,17 +285,18 @@ fn the_callers_token_is_forwarded_only_if_configured() {
         .unwrap();
     assert!(call.status.success(), "{call:?}");
     let header = format!("x-authorization: {}", token.trim().to_lowercase());
-    let sent: Vec<bool> = service.seen().iter().map(|(head, _)| head.contains(&header)).collect();
+    let sent: Vec<bool> =
+        service.requests().iter().map(|(head, _)| head.contains(&header)).collect();
     assert_eq!(sent, [true, false, true]);
     let (_, log) = server.stop();
     assert!(!log.contains(token.trim()), "{log}");
 }
 
 #[test]
-fn metrics_are_served_if_enabled_to_callers_who_may_call() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let table = format!("[upstreams.default]\nurl = \"http://{free}/\"\n");
-    let dir = place_with_a_method(&table);
+fn metrics_are_served_only_if_enabled_and_to_authenticated_callers() {
+    let unused_address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let table = format!("[upstreams.default]\nurl = \"http://{unused_address}/\"\n");
+    let dir = directory_with_method(&table);
     assert_eq!(dir.serve(&[]).get("", "/metrics").status, 404);
     dir.write("callgate.toml", &format!("metrics = true\nopen_methods = \"allow\"\n{table}"));
     dir.ok(&["user", "add", "ada"]);
@@ -303,8 +304,8 @@ fn metrics_are_served_if_enabled_to_callers_who_may_call() {
     let server = dir.serve(&["--require-auth"]);
     assert_eq!(server.get("", "/metrics").status, 401);
     server.invoke(token.trim(), "item.get", &json!({"id": 7}));
-    let shown = server.get(token.trim(), "/metrics");
-    assert_eq!(shown.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
-    let counted = r#"callgate_upstream_calls_total{upstream="default",outcome="unreachable"} 1"#;
-    assert!(shown.body.contains(counted) && !shown.body.contains("ada"), "{}", shown.body);
+    let metrics = server.get(token.trim(), "/metrics");
+    assert_eq!(metrics.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    let counter = r#"callgate_upstream_calls_total{upstream="default",outcome="unreachable"} 1"#;
+    assert!(metrics.body.contains(counter) && !metrics.body.contains("ada"), "{}", metrics.body);
 }

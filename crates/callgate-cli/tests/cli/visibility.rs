@@ -5,21 +5,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::drupal_site::{Site, listed as listed_by_site};
+use super::drupal_site::{Site, recorded_tools};
 use super::support::{Server, TestDirectory};
 
 /// Returns the recorded site with two users. Bob can lose most of his permissions.
-fn site(has_bob_less: &Arc<AtomicBool>) -> Site {
-    let (site, has_bob_less) = (Site::start(), Arc::clone(has_bob_less));
-    site.rule(move |asked| {
-        let who = asked.head.lines().find_map(|line| line.strip_prefix("authorization: bearer "));
-        match (asked.target(), who) {
-            ("GET /mcp/tools/list", Some("bob")) if has_bob_less.load(Ordering::SeqCst) => {
+fn site(is_bob_restricted: &Arc<AtomicBool>) -> Site {
+    let (site, is_bob_restricted) = (Site::start(), Arc::clone(is_bob_restricted));
+    site.rule(move |request| {
+        let user =
+            request.head.lines().find_map(|line| line.strip_prefix("authorization: bearer "));
+        match (request.target(), user) {
+            ("GET /mcp/tools/list", Some("bob")) if is_bob_restricted.load(Ordering::SeqCst) => {
                 let list = json!({"tools": [{"name": "probe.echo"}], "nextCursor": null});
                 Some((200, list.to_string()).into())
             }
             ("POST /jsonrpc", Some(_)) => {
-                let reply = json!({"jsonrpc": "2.0", "id": asked.body["id"], "result": who});
+                let reply = json!({"jsonrpc": "2.0", "id": request.body["id"], "result": user});
                 Some((200, reply.to_string()).into())
             }
             _ => None,
@@ -50,8 +51,8 @@ fn dir(site: &Site, visibility: &str) -> (TestDirectory, [String; 3]) {
     let header = ["--header-env", "Authorization=SITE"];
     let import = ["import", "drupal", &site.url(), "--upstream", "drupal"];
     let mut import = dir.command(&[&import[..], &header].concat());
-    let imported = import.env("SITE", "Bearer ada").output().unwrap();
-    assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+    let output = import.env("SITE", "Bearer ada").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let tokens = ["ada", "bob", "eve"].map(|user| {
         dir.ok(&["user", "add", user]);
         // The sections that tools with scopes require.
@@ -60,7 +61,7 @@ fn dir(site: &Site, visibility: &str) -> (TestDirectory, [String; 3]) {
         }
         if user != "eve" {
             let set = ["credential", "set", user, "drupal"];
-            dir.run_with(&set, &format!("{user}\n")).succeeded();
+            dir.run_with(&set, &format!("{user}\n")).expect_success();
         }
         dir.ok(&["token", "add", user]).trim().to_owned()
     });
@@ -68,44 +69,45 @@ fn dir(site: &Site, visibility: &str) -> (TestDirectory, [String; 3]) {
 }
 
 /// Returns the ids of the methods that the registry serves.
-fn imported(dir: &TestDirectory) -> Vec<String> {
-    let listed = dir.ok(&["method", "list", "--json"]);
-    let rows = listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+fn served_ids(dir: &TestDirectory) -> Vec<String> {
+    let stdout = dir.ok(&["method", "list", "--json"]);
+    let rows = stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let tools = rows.filter(|row| row["state"] == "tool");
     tools.map(|row| row["id"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Returns the names of all tools that a user sees over MCP.
-fn listed(server: &Server, token: &str) -> Vec<String> {
-    let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
-    let reply = server.request("POST /mcp", token, &ask.to_string()).json();
+fn listed_tools(server: &Server, token: &str) -> Vec<String> {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
+    let reply = server.request("POST /mcp", token, &body.to_string()).json();
     let tools = reply["result"]["tools"].as_array().unwrap_or_else(|| panic!("{reply}"));
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn each_user_sees_only_methods_that_the_site_lists_for_them() {
-    let has_bob_less = Arc::new(AtomicBool::new(false));
-    let site = site(&has_bob_less);
-    let said = "visibility = \"upstream\"\ndescribed_by = \"jsonrpc_mcp\"\nvisibility_seconds = 1";
-    let (dir, [ada, bob, eve]) = dir(&site, said);
+fn each_user_sees_only_methods_that_the_site_lists_for_that_user() {
+    let is_bob_restricted = Arc::new(AtomicBool::new(false));
+    let site = site(&is_bob_restricted);
+    let options =
+        "visibility = \"upstream\"\ndescribed_by = \"jsonrpc_mcp\"\nvisibility_seconds = 1";
+    let (dir, [ada, bob, eve]) = dir(&site, options);
     let server = dir.serve(&[]);
-    let imported = imported(&dir);
-    let all = imported.len();
-    assert_eq!(listed(&server, &ada).len(), all);
-    assert_eq!(imported.len(), 86);
-    let bobs = listed_by_site("bob-bearer");
-    assert_eq!((bobs.len(), server.tools(&bob)), (25, bobs));
-    assert_eq!(listed(&server, &eve).len(), 0);
-    assert_eq!(listed(&server, "").len(), 0);
+    let served_ids = served_ids(&dir);
+    let count = served_ids.len();
+    assert_eq!(listed_tools(&server, &ada).len(), count);
+    assert_eq!(served_ids.len(), 86);
+    let bob_tools = recorded_tools("bob-bearer");
+    assert_eq!((bob_tools.len(), server.tools(&bob)), (25, bob_tools));
+    assert_eq!(listed_tools(&server, &eve).len(), 0);
+    assert_eq!(listed_tools(&server, "").len(), 0);
 
     let hidden = server.invoke(&bob, "probe.adminOnly", &json!({}));
     assert_eq!((hidden.status, &hidden.json()["error"]["code"]), (404, &json!("tool_not_found")));
     assert_eq!(server.invoke(&ada, "probe.adminOnly", &json!({})).json()["result"], "ada");
 
-    has_bob_less.store(true, Ordering::SeqCst);
-    server.until("bob sees fewer", |server| listed(server, &bob) == ["probe_echo"]);
-    assert_eq!(listed(&server, &ada).len(), all);
+    is_bob_restricted.store(true, Ordering::SeqCst);
+    server.wait_until("bob sees fewer", |server| listed_tools(server, &bob) == ["probe_echo"]);
+    assert_eq!(listed_tools(&server, &ada).len(), count);
     let (_, log) = server.stop();
     let reason = "denied: the service `drupal` does not list the method for `bob`";
     assert!(log.contains(reason), "{log}");
@@ -115,25 +117,27 @@ fn each_user_sees_only_methods_that_the_site_lists_for_them() {
 #[test]
 fn a_method_is_shown_with_the_decision_of_the_service() {
     let site = site(&Arc::default());
-    let said = "visibility = \"upstream\"\ndescribed_by = \"jsonrpc_mcp\"";
-    let (dir, _) = dir(&site, said);
+    let options = "visibility = \"upstream\"\ndescribed_by = \"jsonrpc_mcp\"";
+    let (dir, _) = dir(&site, options);
     let decision = |id: &str, caller: &str| {
-        let shown = dir.ok(&["method", "show", id, "--user", caller, "--json"]);
-        let shown: Value = serde_json::from_str(&shown).unwrap();
-        shown["decision"].as_str().unwrap().to_owned()
+        let stdout = dir.ok(&["method", "show", id, "--user", caller, "--json"]);
+        let stdout: Value = serde_json::from_str(&stdout).unwrap();
+        stdout["decision"].as_str().unwrap().to_owned()
     };
     let mut decisions = Vec::new();
     for id in ["probe.echo", "probe.adminOnly"] {
         decisions.extend(["ada", "bob", "eve"].map(|caller| decision(id, caller)));
     }
     insta::assert_debug_snapshot!(decisions);
-    let shown = dir.ok(&["method", "show", "probe.adminOnly", "--user", "bob"]);
-    assert!(shown.contains("bob: denied: the service `drupal` does not list the method for `bob`"));
+    let stdout = dir.ok(&["method", "show", "probe.adminOnly", "--user", "bob"]);
+    assert!(
+        stdout.contains("bob: denied: the service `drupal` does not list the method for `bob`")
+    );
     let call = |user: &str| dir.run(&["call", "probe.adminOnly", "{}", "--user", user]);
     assert!(call("ada").stdout().contains("ada"));
-    let (_, told) = call("bob").failure();
+    let (_, stderr) = call("bob").failure();
     let reason = "bob may not call `probe.adminOnly`: the service `drupal` does not list the method for this caller";
-    assert!(told.contains(reason), "{told}");
+    assert!(stderr.contains(reason), "{stderr}");
 }
 
 #[test]
@@ -141,18 +145,18 @@ fn visibility_keys_work_in_rows_and_errors_are_reported() {
     let dir = TestDirectory::new();
     dir.allow_targets("localhost");
     dir.ok(&["migrate"]);
-    let set = |more: &[&str]| {
-        let all = ["upstream", "set", "drupal", "url=http://localhost/jsonrpc"];
-        dir.run(&[&all, more].concat())
+    let set = |keys: &[&str]| {
+        let arguments = ["upstream", "set", "drupal", "url=http://localhost/jsonrpc"];
+        dir.run(&[&arguments, keys].concat())
     };
-    let good = ["visibility=upstream", "described_by=jsonrpc_mcp", "visibility_seconds=5"];
-    assert!(set(&good).0.status.success());
-    let wrong = [
+    let valid = ["visibility=upstream", "described_by=jsonrpc_mcp", "visibility_seconds=5"];
+    assert!(set(&valid).0.status.success());
+    let invalid = [
         &["visibility=both"][..],
         &["described_by=wsdl"],
         &["visibility_seconds=0"],
         &["url=ws://localhost/jsonrpc", "visibility=upstream", "described_by=jsonrpc_mcp"],
     ];
-    let told: Vec<String> = wrong.iter().map(|more| set(more).failure().1).collect();
-    insta::assert_debug_snapshot!(told);
+    let errors: Vec<String> = invalid.iter().map(|keys| set(keys).failure().1).collect();
+    insta::assert_debug_snapshot!(errors);
 }

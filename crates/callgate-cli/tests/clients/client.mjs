@@ -54,8 +54,8 @@ async function loadClient2(mode) {
 
 function parseArguments(argv) {
   const [flag, client, transport, ...rest] = argv;
-  const known = flag === '--client' && client in CLIENTS;
-  if (!known || !['--http', '--stdio'].includes(transport) || rest.length === 0) {
+  const isKnown = flag === '--client' && client in CLIENTS;
+  if (!isKnown || !['--http', '--stdio'].includes(transport) || rest.length === 0) {
     console.error(`usage: client.mjs --client ${Object.keys(CLIENTS).join('|')} (--http URL | --stdio COMMAND ARG...)`);
     process.exit(2);
   }
@@ -102,10 +102,10 @@ async function listTools(listPage) {
 
 async function run(options) {
   const { load, mode } = CLIENTS[options.client];
-  const kit = await load(mode);
-  const { client, callTool } = kit;
+  const library = await load(mode);
+  const { client, callTool } = library;
   client.onerror = error => console.error('onerror:', error.message);
-  const transport = makeTransport(kit, options);
+  const transport = makeTransport(library, options);
 
   // Both libraries tell the transport the negotiated version; transports over stdio do not need it.
   let protocol;
@@ -120,9 +120,9 @@ async function run(options) {
   const capabilities = client.getServerCapabilities() ?? {};
   print('connect', { protocol, server: client.getServerVersion(), capabilities });
 
-  const listed = await listTools(kit.listPage);
+  const listed = await listTools(library.listPage);
   const page = listed.pages.find(({ tools }) => tools.some(tool => tool.name === 'content_types_list'));
-  const accepted = await kit.prepareValidation(page?.params) ?? listed.names;
+  const accepted = await library.prepareValidation(page?.params) ?? listed.names;
   const dropped = listed.names.filter(name => !accepted.includes(name));
   print('list', { pages: listed.pages.length, tools: listed.names, ...(dropped.length && { dropped }) });
 
@@ -151,7 +151,7 @@ async function run(options) {
   print('ping', await ping(client, capabilities, modern));
 
   if (capabilities.tools?.listChanged) {
-    print('changed', await waitForChange(kit, modern));
+    print('changed', await waitForChange(library, modern));
   } else {
     print('changed', { skipped: 'no capability: tools.listChanged' });
   }
@@ -169,13 +169,13 @@ async function cancel(callTool, article) {
     { name: 'report_yearly', arguments: { seconds: 20 } },
     { signal: controller.signal },
   );
-  const ended = outcome(call);
+  const pending = outcome(call);
   await sleep(300);
   controller.abort('no longer wanted');
-  const { result, error } = await ended;
+  const { result, error } = await pending;
   const ms = Date.now() - started;
-  const again = await article(1);
-  return { rejected: error !== undefined, message: error?.message, alive: !again.isError, ms, ...(result && { result }) };
+  const second = await article(1);
+  return { rejected: error !== undefined, message: error?.message, alive: !second.isError, ms, ...(result && { result }) };
 }
 
 async function readResources(client, capabilities) {
@@ -208,18 +208,18 @@ async function waitForChange({ client, listPage, onToolsChanged }, modern) {
   // A modern server sends change notifications only on a subscriptions/listen stream.
   const subscription = modern ? await client.listen({ toolsListChanged: true }) : undefined;
   print('ready_for_change', { ...(subscription && { honored: subscription.honoredFilter }) });
-  await within(CHANGE_WAIT_MS, changed, 'no tools/list_changed notification');
+  await withTimeout(CHANGE_WAIT_MS, changed, 'no tools/list_changed notification');
   const { names } = await listTools(listPage);
   await subscription?.close();
   return { tools: names };
 }
 
-function within(ms, promise, complaint) {
+function withTimeout(ms, promise, message) {
   let timer;
-  const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(complaint)), ms);
+  const timeout = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(message)), ms);
   });
-  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+  return Promise.race([promise, timeout]).finally(() => clearTimeout(timer));
 }
 
 // The libraries write some warnings with console.debug(), which goes to stdout.

@@ -10,16 +10,16 @@ require __DIR__ . '/core/Attributes.php';
 
 spl_autoload_register(function (string $class): void {
     $name = str_replace('\\', '/', $class);
-    $places = ["$name.php", preg_replace('~^plugin/~', 'plugins/', $name) . '.php'];
+    $paths = ["$name.php", preg_replace('~^plugin/~', 'plugins/', $name) . '.php'];
     if (preg_match('~^(\w+)Plugin$~', $name, $match)) {
-        $places[] = "plugins/$match[1]/$name.php";
+        $paths[] = "plugins/$match[1]/$name.php";
     }
     if (preg_match('~^Drupal/(\w+)/(.*)$~', $name, $match)) {
-        $places[] = "modules/$match[1]/src/$match[2].php";
+        $paths[] = "modules/$match[1]/src/$match[2].php";
     }
-    foreach ($places as $place) {
-        if (is_file(__DIR__ . "/$place")) {
-            require __DIR__ . "/$place";
+    foreach ($paths as $path) {
+        if (is_file(__DIR__ . "/$path")) {
+            require __DIR__ . "/$path";
             return;
         }
     }

@@ -4,12 +4,12 @@
 
 require __DIR__ . '/host.php';
 
-$known = [];
+$signatures = [];
 foreach (methods() as $id => $method) {
     if ($method->getName() === 'execute') {
         continue;
     }
-    $known[$id] = array_map(fn (ReflectionParameter $it) => [
+    $signatures[$id] = array_map(fn (ReflectionParameter $it) => [
         'name' => $it->getName(),
         'type' => (string) $it->getType(),
         'optional' => $it->isOptional(),
@@ -17,4 +17,4 @@ foreach (methods() as $id => $method) {
         'has_default' => $it->isDefaultValueAvailable(),
     ], $method->getParameters());
 }
-echo json_encode($known);
+echo json_encode($signatures);

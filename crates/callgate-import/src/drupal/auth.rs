@@ -15,7 +15,7 @@ use crate::source::RequiredMask;
 const MAX_SCOPES: usize = 100;
 
 /// Keys of `annotations.auth` that do not restrict access.
-const TEXTS: [&str; 2] = ["description", "label"];
+const DESCRIPTIVE_KEYS: [&str; 2] = ["description", "label"];
 
 /// Returns the sections that callers need, or `None` if every caller may call the tool. An unknown value is an error,
 /// because it may be a restriction.
@@ -28,7 +28,7 @@ pub(super) fn needs(auth: Option<&Value>) -> Result<Option<Vec<(String, Required
         Some(_) => return Err("`annotations.auth` is not an object".to_owned()),
     };
     let is_known = |key: &&String| {
-        ["level", "scopes"].contains(&key.as_str()) || TEXTS.contains(&key.as_str())
+        ["level", "scopes"].contains(&key.as_str()) || DESCRIPTIVE_KEYS.contains(&key.as_str())
     };
     if let Some(key) = auth.keys().find(|key| !is_known(key)) {
         return Err(format!("`annotations.auth.{key}` is not known"));
@@ -51,8 +51,9 @@ pub(super) fn needs(auth: Option<&Value>) -> Result<Option<Vec<(String, Required
     if !is_required {
         return Ok(None);
     }
-    let login = (Section::authenticated().as_str().to_owned(), RequiredMask::Mask(Mask::Read));
-    Ok(Some([login].into_iter().chain(scopes.into_iter().map(section)).collect()))
+    let authenticated =
+        (Section::authenticated().as_str().to_owned(), RequiredMask::Mask(Mask::Read));
+    Ok(Some([authenticated].into_iter().chain(scopes.into_iter().map(section)).collect()))
 }
 
 /// Returns the names of scopes. PHP encodes a list with gaps as a map.
@@ -91,21 +92,21 @@ mod tests {
 
     use super::*;
 
-    fn shown(auth: &Value) -> String {
+    fn summary(auth: &Value) -> String {
         match needs(Some(auth)) {
             Ok(None) => "open".to_owned(),
             Ok(Some(needs)) => {
-                let one =
+                let entry =
                     |(section, needed): &(String, RequiredMask)| format!("{section} {needed:?}");
-                needs.iter().map(one).collect::<Vec<_>>().join(", ")
+                needs.iter().map(entry).collect::<Vec<_>>().join(", ")
             }
             Err(problem) => format!("refused: {problem}"),
         }
     }
 
     #[test]
-    fn levels_and_scopes_become_needs() {
-        let all = [
+    fn levels_and_scopes_become_required_sections() {
+        let cases = [
             json!({"level": "none"}),
             json!({"level": "optional"}),
             json!({"level": "required"}),
@@ -126,7 +127,7 @@ mod tests {
             json!([]),
         ];
         let table: Vec<String> =
-            all.into_iter().map(|auth| format!("{auth}\n    {}", shown(&auth))).collect();
+            cases.into_iter().map(|auth| format!("{auth}\n    {}", summary(&auth))).collect();
         insta::assert_snapshot!(table.join("\n"));
     }
 }

@@ -62,7 +62,7 @@ fn params(params: Option<&Value>) -> (ParamStyle, Value) {
     for (number, (name, param)) in params.into_iter().enumerate() {
         let name = match style {
             ParamStyle::Named => name,
-            _ => own_name(param, number, &properties),
+            _ => positional_name(param, number, &properties),
         };
         if attribute(param, "required") == Some(&json!(true)) {
             required.push(json!(name));
@@ -76,23 +76,23 @@ fn params(params: Option<&Value>) -> (ParamStyle, Value) {
 }
 
 /// Returns the name of a positional parameter.
-fn own_name(param: &Value, number: usize, taken: &Map<String, Value>) -> String {
+fn positional_name(param: &Value, number: usize, used: &Map<String, Value>) -> String {
     let is_name = |id: &&str| !id.bytes().all(|byte| byte.is_ascii_digit());
-    let own = text(param, "id").filter(is_name).filter(|id| !taken.contains_key(*id));
-    let mut names = (number..=number + taken.len()).map(param_name);
-    let free = || names.find(|name| !taken.contains_key(name));
-    own.map(ToOwned::to_owned).or_else(free).unwrap_or_default()
+    let declared = text(param, "id").filter(is_name).filter(|id| !used.contains_key(*id));
+    let mut names = (number..=number + used.len()).map(param_name);
+    let generated = || names.find(|name| !used.contains_key(name));
+    declared.map(ToOwned::to_owned).or_else(generated).unwrap_or_default()
 }
 
 /// Returns the schema of a parameter. The schema of its factory, in `schema` beside `attributes`, takes precedence over
 /// the declared schema.
 fn schema(param: &Value) -> Value {
-    let made = param.get("schema").filter(|schema| schema.is_object());
+    let factory_schema = param.get("schema").filter(|schema| schema.is_object());
     let declared = || attribute(param, "schema").filter(|schema| schema.is_object());
-    let mut schema = made.or_else(declared).cloned().unwrap_or_else(|| json!({}));
-    let words = attribute(param, "description").and_then(Value::as_str);
-    if let (Some(words), Value::Object(schema)) = (words, &mut schema) {
-        schema.entry("description").or_insert_with(|| json!(words));
+    let mut schema = factory_schema.or_else(declared).cloned().unwrap_or_else(|| json!({}));
+    let description = attribute(param, "description").and_then(Value::as_str);
+    if let (Some(description), Value::Object(schema)) = (description, &mut schema) {
+        schema.entry("description").or_insert_with(|| json!(description));
     }
     schema
 }
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_parameter_is_lost_if_another_has_its_name() {
+    fn positional_parameters_with_conflicting_names_are_all_kept() {
         let (_, schema) = params(Some(&json!([{"id": "param2"}, {"id": "1"}])));
         let names: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
         assert_eq!(names, ["param2", "param3"]);

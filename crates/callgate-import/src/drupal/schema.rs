@@ -22,11 +22,15 @@ pub(super) fn input(mut schema: Value) -> (ParamStyle, Value) {
         }
         _ => return (ParamStyle::Named, schema),
     };
-    let properties: Map<String, Value> =
-        numbered.into_iter().enumerate().map(|(at, schema)| (param_name(at), schema)).collect();
+    let properties: Map<String, Value> = numbered
+        .into_iter()
+        .enumerate()
+        .map(|(index, schema)| (param_name(index), schema))
+        .collect();
     if let Some(Value::Array(required)) = root.get_mut("required") {
-        let positions = required.iter().filter_map(position).filter(|at| *at < properties.len());
-        *required = positions.map(|at| json!(param_name(at))).collect();
+        let positions =
+            required.iter().filter_map(position).filter(|index| *index < properties.len());
+        *required = positions.map(|index| json!(param_name(index))).collect();
     }
     root.insert("properties".to_owned(), Value::Object(properties));
     (ParamStyle::Positional, schema)
@@ -49,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn positions_that_do_not_exist_are_not_required() {
+    fn required_positions_without_a_parameter_are_ignored() {
         let (_, schema) = input(json!({"properties": [{}, {}], "required": ["7", 1, "x"]}));
         assert_eq!(schema["required"], json!(["param2"]));
     }

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::Exported;
-use crate::manifest::{Class, Manifest, ManifestMask, Method, UNKNOWN};
+use crate::manifest::{Manifest, ManifestClass, ManifestMask, ManifestMethod, UNKNOWN};
 use crate::plan::columns::normalized;
 use crate::required_sections::{RequiredSections, RequiredSectionsByKey};
 use crate::schema::repair_php;
@@ -19,18 +19,18 @@ pub fn write(
     is_selected: impl Fn(&MethodRow) -> bool,
 ) -> anyhow::Result<Exported> {
     let mut manifest = Manifest::default();
-    let mut left_out = Vec::new();
-    let mut seen = HashSet::new();
+    let mut omitted = Vec::new();
+    let mut ids = HashSet::new();
     let needs = RequiredSectionsByKey::of_rows(rows);
     for row in rows.methods.iter().filter(|row| is_selected(row)) {
         let id = &row.rpc_method;
-        if !seen.insert(id.as_str()) {
-            left_out.push((id.clone(), "another row has the same id".to_owned()));
+        if !ids.insert(id.as_str()) {
+            omitted.push((id.clone(), "another row has the same id".to_owned()));
             continue;
         }
         match method(row, &needs.of(row)) {
             Ok(method) => manifest.methods.push(method),
-            Err(error) => left_out.push((id.clone(), format!("{error:#}"))),
+            Err(error) => omitted.push((id.clone(), format!("{error:#}"))),
         }
     }
     for row in &rows.types {
@@ -38,15 +38,15 @@ pub fn write(
             Ok(class) => {
                 manifest.types.insert(row.name.clone(), class);
             }
-            Err(error) => left_out.push((format!("class {}", row.name), format!("{error:#}"))),
+            Err(error) => omitted.push((format!("class {}", row.name), format!("{error:#}"))),
         }
     }
     manifest.methods.sort_by(|a, b| a.id.cmp(&b.id));
     let text = serde_json::to_string_pretty(&manifest).context("cannot write JSON")?;
-    Ok(Exported { text, left_out })
+    Ok(Exported { text, omitted })
 }
 
-fn method(row: &MethodRow, needs: &RequiredSections) -> anyhow::Result<Method> {
+fn method(row: &MethodRow, needs: &RequiredSections) -> anyhow::Result<ManifestMethod> {
     let row = &normalized(row);
     if let Some(column) = &row.unreadable {
         anyhow::bail!("{column}: the bytes are not text");
@@ -66,7 +66,7 @@ fn method(row: &MethodRow, needs: &RequiredSections) -> anyhow::Result<Method> {
         Some("0" | "false" | "f") => Some(false),
         Some(other) => anyhow::bail!("unknown `exposed` value `{other}`; expected 0 or 1"),
     };
-    Ok(Method {
+    Ok(ManifestMethod {
         id: row.rpc_method.clone(),
         title: row.title.clone(),
         description: row.description.clone(),
@@ -132,7 +132,10 @@ fn mask_name(mask: &str) -> ManifestMask {
     }
 }
 
-fn class(row: &TypeRow) -> anyhow::Result<Class> {
+fn class(row: &TypeRow) -> anyhow::Result<ManifestClass> {
     let fields = json::<Option<_>>("fields", row.fields.as_deref())?.flatten();
-    Ok(Class { fields, schema: json::<Option<_>>("schema", row.schema.as_deref())?.flatten() })
+    Ok(ManifestClass {
+        fields,
+        schema: json::<Option<_>>("schema", row.schema.as_deref())?.flatten(),
+    })
 }

@@ -29,28 +29,32 @@ pub fn write(
     let mut catalog = assemble(&exposed, Assembly::default()).catalog;
     let mut methods: Vec<(&str, Value)> = Vec::new();
     let mut components = Components::default();
-    let mut seen = HashSet::new();
+    let mut ids = HashSet::new();
     for row in rows.methods.iter().filter(|row| is_selected(row)) {
-        let (is_first, normal) = (seen.insert(row.rpc_method.as_str()), normalized(row));
+        let (is_first, normal) = (ids.insert(row.rpc_method.as_str()), normalized(row));
         if let (true, Some(tool)) = (is_first, Tool::new(&normal, &catalog)) {
             methods.push((&row.rpc_method, method(&normal, tool, &mut components)));
         }
     }
     methods.sort_by_key(|(id, _)| *id);
-    let in_force = settings(&rows.settings, &Settings::default()).0;
+    let effective_settings = settings(&rows.settings, &Settings::default()).0;
     let mut document = json!({
         "openrpc": VERSION,
-        "info": {"title": in_force.server_name, "version": in_force.server_version},
+        "info": {
+            "title": effective_settings.server_name,
+            "version": effective_settings.server_version,
+        },
         "methods": methods.into_iter().map(|(_, method)| method).collect::<Vec<_>>(),
     });
     if let (Value::Object(document), Some(schemas)) = (&mut document, components.finish()) {
         document.insert("components".to_owned(), json!({"schemas": schemas}));
     }
     let quarantined = catalog.take_quarantined().into_iter();
-    let left_out = quarantined.filter(|one| seen.contains(one.id.as_str()));
-    let left_out = left_out.map(|one| (one.id, one.reason.to_string())).collect();
+    let omitted = quarantined.filter(|definition| ids.contains(definition.id.as_str()));
+    let omitted =
+        omitted.map(|definition| (definition.id, definition.reason.to_string())).collect();
     let text = serde_json::to_string_pretty(&document).context("cannot write JSON")?;
-    Ok(Exported { text, left_out })
+    Ok(Exported { text, omitted })
 }
 
 fn all_exposed(rows: &CatalogRows) -> CatalogRows {
@@ -80,21 +84,21 @@ impl Tool {
         };
         let annotations = object("annotations");
         // A schema in the row already has the parameters' own names.
-        let input = match own_schema(row.input_schema.as_deref()) {
-            Some(Value::Object(own)) => own,
+        let input = match parse_schema(row.input_schema.as_deref()) {
+            Some(Value::Object(schema)) => schema,
             _ => {
-                let schema = with_own_names(object("inputSchema"), entry.findings());
+                let schema = with_original_names(object("inputSchema"), entry.findings());
                 if is_variadic(row) { with_rest(schema) } else { schema }
             }
         };
-        let output = own_schema(row.output_schema.as_deref());
+        let output = parse_schema(row.output_schema.as_deref());
         let output = output.or_else(|| tool.remove("outputSchema"));
         Some(Self { input, output, annotations })
     }
 }
 
 /// Parses a schema in the row. If PHP wrote the schema, repairs it.
-fn own_schema(text: Option<&str>) -> Option<Value> {
+fn parse_schema(text: Option<&str>) -> Option<Value> {
     let mut schema: Value = serde_json::from_str(text?).ok()?;
     repair_php(&mut schema);
     schema.is_object().then_some(schema)
@@ -120,8 +124,8 @@ fn with_rest(mut schema: Map<String, Value>) -> Map<String, Value> {
 }
 
 /// Restores the names of parameters that were renamed for clients.
-fn with_own_names(mut schema: Map<String, Value>, findings: &[Finding]) -> Map<String, Value> {
-    let own = |name: &str| {
+fn with_original_names(mut schema: Map<String, Value>, findings: &[Finding]) -> Map<String, Value> {
+    let original = |name: &str| {
         findings.iter().find_map(|finding| match finding {
             Finding::RenamedParam { from, to } if to == name => Some(from.clone()),
             _ => None,
@@ -129,13 +133,14 @@ fn with_own_names(mut schema: Map<String, Value>, findings: &[Finding]) -> Map<S
     };
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         let old = std::mem::take(properties);
-        properties
-            .extend(old.into_iter().map(|(name, schema)| (own(&name).unwrap_or(name), schema)));
+        properties.extend(
+            old.into_iter().map(|(name, schema)| (original(&name).unwrap_or(name), schema)),
+        );
     }
     if let Some(Value::Array(required)) = schema.get_mut("required") {
         for name in required {
-            if let Some(own) = name.as_str().and_then(own) {
-                *name = Value::String(own);
+            if let Some(original) = name.as_str().and_then(original) {
+                *name = Value::String(original);
             }
         }
     }
@@ -144,28 +149,28 @@ fn with_own_names(mut schema: Map<String, Value>, findings: &[Finding]) -> Map<S
 
 fn method(row: &MethodRow, mut tool: Tool, components: &mut Components) -> Value {
     let mut method = Map::new();
-    let mut put = |key: &str, value: Value| method.insert(key.to_owned(), value);
-    put("name", json!(row.remote_name.as_ref().unwrap_or(&row.rpc_method)));
+    let mut insert = |key: &str, value: Value| method.insert(key.to_owned(), value);
+    insert("name", json!(row.remote_name.as_ref().unwrap_or(&row.rpc_method)));
     if let Some(description) = &row.description {
-        let first: Vec<&str> =
+        let summary: Vec<&str> =
             description.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
-        put("summary", json!(first.join(" ")));
+        insert("summary", json!(summary.join(" ")));
         if description.lines().count() > 1 {
-            put("description", json!(description));
+            insert("description", json!(description));
         }
     }
     let input = SourceSchema::new(format!("{}.params", row.rpc_method), Value::Object(tool.input));
-    put("params", components.params(&input).into_iter().map(param).collect());
+    insert("params", components.params(&input).into_iter().map(param).collect());
     let result = tool.output.map_or_else(
         || json!({}),
         |schema| {
             components.result(&SourceSchema::new(format!("{}.result", row.rpc_method), schema))
         },
     );
-    put("result", json!({"name": "result", "schema": result}));
-    put("paramStructure", json!(structure(row)));
+    insert("result", json!({"name": "result", "schema": result}));
+    insert("paramStructure", json!(structure(row)));
     if let Some(title) = &row.title {
-        put("x-title", json!(title));
+        insert("x-title", json!(title));
     }
     // Hints that nobody declared are left out, because readers would take them for declared ones.
     if matches!(row.safety_or_guess(), (None, _) | (_, true)) {
@@ -173,10 +178,10 @@ fn method(row: &MethodRow, mut tool: Tool, components: &mut Components) -> Value
         tool.annotations.remove("destructiveHint");
     }
     if !tool.annotations.is_empty() {
-        put("x-annotations", Value::Object(tool.annotations));
+        insert("x-annotations", Value::Object(tool.annotations));
     }
     if matches!(row.exposed.as_deref(), Some("0" | "false" | "f")) {
-        put("x-exposed", json!(false));
+        insert("x-exposed", json!(false));
     }
     Value::Object(method)
 }
@@ -193,8 +198,8 @@ fn param(param: ContentDescriptor<'_>) -> Value {
     let ContentDescriptor { name, description, required, schema } = param;
     match description {
         None => json!({"required": required, "name": name, "schema": schema}),
-        Some(words) => {
-            json!({"required": required, "name": name, "description": words, "schema": schema})
+        Some(text) => {
+            json!({"required": required, "name": name, "description": text, "schema": schema})
         }
     }
 }

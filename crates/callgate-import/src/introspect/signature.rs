@@ -14,8 +14,8 @@ const MAX_PARAMS: usize = 64;
 /// there are no signatures, the schema accepts any parameters.
 pub(super) fn input_schema(reply: Option<&Value>) -> Value {
     match reply.and_then(signatures) {
-        Some(signatures) => closed(&signatures),
-        None => open(),
+        Some(signatures) => params_schema(&signatures),
+        None => any_params_schema(),
     }
 }
 
@@ -26,18 +26,19 @@ fn signatures(reply: &Value) -> Option<Vec<Vec<&str>>> {
     // If there is a single signature, some servers omit the outer list.
     let all = match all.first() {
         Some(Value::String(_)) => vec![types(all)?],
-        _ => all.iter().map(|one| types(one.as_array()?)).collect::<Option<Vec<_>>>()?,
+        _ => all.iter().map(|list| types(list.as_array()?)).collect::<Option<Vec<_>>>()?,
     };
-    let fits = all.len() <= MAX_SIGNATURES
+    let is_within_limits = all.len() <= MAX_SIGNATURES
         && all.iter().all(|types| (1..=MAX_PARAMS + 1).contains(&types.len()));
-    fits.then(|| all.into_iter().map(|types| types.into_iter().skip(1).collect()).collect())
+    is_within_limits
+        .then(|| all.into_iter().map(|types| types.into_iter().skip(1).collect()).collect())
 }
 
 fn types(list: &[Value]) -> Option<Vec<&str>> {
     list.iter().map(Value::as_str).collect()
 }
 
-fn open() -> Value {
+fn any_params_schema() -> Value {
     let params = json!({
         "type": "array",
         "items": {},
@@ -47,25 +48,25 @@ fn open() -> Value {
     object_schema(Map::from_iter([("params".to_owned(), params)]), Vec::new())
 }
 
-fn closed(signatures: &[Vec<&str>]) -> Value {
+fn params_schema(signatures: &[Vec<&str>]) -> Value {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     let longest = signatures.iter().map(Vec::len).max().unwrap_or(0);
     for position in 0..longest {
         let name = param_name(position);
-        let mut forms: Vec<Value> = Vec::new();
+        let mut alternatives: Vec<Value> = Vec::new();
         for ty in signatures.iter().filter_map(|types| types.get(position)) {
-            let form = schema(ty);
-            if !forms.contains(&form) {
-                forms.push(form);
+            let alternative = schema(ty);
+            if !alternatives.contains(&alternative) {
+                alternatives.push(alternative);
             }
         }
-        let form = match forms.as_slice() {
-            [one] => one.clone(),
+        let property = match alternatives.as_slice() {
+            [single] => single.clone(),
             // A type that accepts any value includes all other types.
             all if all.contains(&json!({})) => json!({}),
-            _ => json!({"anyOf": forms}),
+            _ => json!({"anyOf": alternatives}),
         };
-        properties.insert(name.clone(), form);
+        properties.insert(name.clone(), property);
         if signatures.iter().all(|types| types.len() > position) {
             required.push(json!(name));
         }
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signatures_become_positional_parameters() {
+    fn signatures_become_a_schema_of_positional_parameters() {
         let schema =
             input_schema(Some(&json!([["string", "int", "struct"], ["string", "string"]])));
         let expected = json!({
@@ -109,18 +110,18 @@ mod tests {
         });
         assert_eq!(schema, expected);
         assert_eq!(input_schema(Some(&json!(["int", "bool"])))["required"], json!(["param1"]));
-        let none = json!({"type": "object", "properties": {}, "additionalProperties": false});
-        assert_eq!(input_schema(Some(&json!([["array"]]))), none);
-        let any = input_schema(Some(&json!([["int", "any"], ["int", "int"]])));
-        assert_eq!(any["properties"]["param1"], json!({}));
+        let no_params = json!({"type": "object", "properties": {}, "additionalProperties": false});
+        assert_eq!(input_schema(Some(&json!([["array"]]))), no_params);
+        let any_type = input_schema(Some(&json!([["int", "any"], ["int", "int"]])));
+        assert_eq!(any_type["properties"]["param1"], json!({}));
     }
 
     #[test]
-    fn without_a_signature_any_parameters_are_accepted() {
-        let open = input_schema(None);
-        assert_eq!(open["properties"]["params"][REST_PARAM], true);
+    fn without_a_valid_signature_any_parameters_are_accepted() {
+        let any_params = input_schema(None);
+        assert_eq!(any_params["properties"]["params"][REST_PARAM], true);
         let long = vec!["int"; MAX_PARAMS + 2];
-        for said in [
+        for reply in [
             json!(null),
             json!("undef"),
             json!([]),
@@ -130,7 +131,7 @@ mod tests {
             json!([long]),
             json!(vec![["int"]; MAX_SIGNATURES + 1]),
         ] {
-            assert_eq!(input_schema(Some(&said)), open, "{said}");
+            assert_eq!(input_schema(Some(&reply)), any_params, "{reply}");
         }
     }
 }

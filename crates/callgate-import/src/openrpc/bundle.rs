@@ -20,7 +20,7 @@ pub(super) struct Bundle<'a> {
     keys: HashMap<Location, String>,
     used_keys: HashSet<String>,
     /// Definitions that have a key but are not copied yet, each with the schema that contains it.
-    waiting: VecDeque<(String, &'a Value, &'a Value)>,
+    pending: VecDeque<(String, &'a Value, &'a Value)>,
     /// Number of bytes that may still be copied.
     bytes_left: usize,
 }
@@ -30,8 +30,8 @@ type Location = (String, Option<usize>);
 
 impl<'a> Bundle<'a> {
     pub(super) fn new(document: Document<'a>) -> Self {
-        let (keys, used_keys, waiting) = (HashMap::new(), HashSet::new(), VecDeque::new());
-        Self { document, keys, used_keys, waiting, bytes_left: MAX_COPIED_BYTES }
+        let (keys, used_keys, pending) = (HashMap::new(), HashSet::new(), VecDeque::new());
+        Self { document, keys, used_keys, pending, bytes_left: MAX_COPIED_BYTES }
     }
 
     /// Returns a copy of a schema whose references point into `$defs`.
@@ -42,19 +42,19 @@ impl<'a> Bundle<'a> {
     /// Adds all necessary definitions to `root`, a schema that is composed of added schemas. Returns the result.
     pub(super) fn finish(mut self, mut root: Value) -> anyhow::Result<Value> {
         let mut definitions = Map::new();
-        while let Some((key, schema, own_root)) = self.waiting.pop_front() {
-            definitions.insert(key, self.copy(schema, own_root)?);
+        while let Some((key, schema, schema_root)) = self.pending.pop_front() {
+            definitions.insert(key, self.copy(schema, schema_root)?);
         }
         if let (Value::Object(root), false) = (&mut root, definitions.is_empty()) {
             root.insert("$defs".to_owned(), Value::Object(definitions));
         }
         let schema = inline_definitions(root);
-        let is_small = json_bytes(&schema, MAX_SCHEMA_BYTES).is_some();
-        ensure!(is_small, "the schema has more than {MAX_SCHEMA_BYTES} bytes");
+        let is_within_limit = json_bytes(&schema, MAX_SCHEMA_BYTES).is_some();
+        ensure!(is_within_limit, "the schema has more than {MAX_SCHEMA_BYTES} bytes");
         Ok(schema)
     }
 
-    fn copy(&mut self, schema: &Value, own_root: &'a Value) -> anyhow::Result<Value> {
+    fn copy(&mut self, schema: &Value, schema_root: &'a Value) -> anyhow::Result<Value> {
         let bytes = json_bytes(schema, self.bytes_left).with_context(|| {
             format!("the schema and all schemas that it refers to have more than {MAX_COPIED_BYTES} bytes together")
         })?;
@@ -64,7 +64,7 @@ impl<'a> Bundle<'a> {
         let mut result = Ok(());
         for_each_schema_mut(&mut copy, &mut |members| {
             if result.is_ok() {
-                result = self.rewrite(members, own_root);
+                result = self.rewrite(members, schema_root);
             }
         });
         result.map(|()| copy)
@@ -73,7 +73,7 @@ impl<'a> Bundle<'a> {
     fn rewrite(
         &mut self,
         members: &mut Map<String, Value>,
-        own_root: &'a Value,
+        schema_root: &'a Value,
     ) -> anyhow::Result<()> {
         // Definitions are copied where they are referenced. The other keywords would be wrong in a copy.
         for keyword in ["$defs", "definitions", "$id", "$schema", "$anchor", "$comment"] {
@@ -83,9 +83,9 @@ impl<'a> Bundle<'a> {
             ensure!(!members.contains_key(keyword), "`{keyword}` is not supported");
         }
         if let Some(Value::String(reference)) = members.get_mut("$ref") {
-            *reference = format!("#/$defs/{}", self.key(reference, own_root)?);
+            *reference = format!("#/$defs/{}", self.key(reference, schema_root)?);
         }
-        modernise(members);
+        upgrade_keywords(members);
         for (keyword, value) in members {
             match (keyword.as_str(), value) {
                 ("properties" | "patternProperties" | "dependentSchemas", Value::Object(named)) => {
@@ -102,14 +102,14 @@ impl<'a> Bundle<'a> {
 
     /// Returns the key of a referenced definition. The definition is in the document, or in the schema that
     /// contains the reference, because many tools embed whole schemas in documents.
-    fn key(&mut self, reference: &str, own_root: &'a Value) -> anyhow::Result<String> {
+    fn key(&mut self, reference: &str, schema_root: &'a Value) -> anyhow::Result<String> {
         let pointer = pointer(reference)?;
         let (location, target, root) = match self.document.find(reference) {
             Ok(target) if !pointer.is_empty() => ((pointer, None), target, target),
-            found => match (own_root.pointer(&pointer), found) {
+            found => match (schema_root.pointer(&pointer), found) {
                 (Some(target), _) => {
-                    let address = std::ptr::from_ref(own_root).addr();
-                    ((pointer, Some(address)), target, own_root)
+                    let address = std::ptr::from_ref(schema_root).addr();
+                    ((pointer, Some(address)), target, schema_root)
                 }
                 (None, Err(error)) => return Err(error),
                 (None, Ok(target)) => ((pointer, None), target, target),
@@ -124,7 +124,7 @@ impl<'a> Bundle<'a> {
         );
         let key = self.new_key(&location.0);
         self.keys.insert(location, key.clone());
-        self.waiting.push_back((key.clone(), target, root));
+        self.pending.push_back((key.clone(), target, root));
         Ok(key)
     }
 
@@ -132,15 +132,16 @@ impl<'a> Bundle<'a> {
     /// the key is already used.
     fn new_key(&mut self, pointer: &str) -> String {
         let last = pointer.rsplit('/').next().unwrap_or_default();
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '_' };
-        let plain: String = last.chars().map(plain).collect();
-        let plain = if plain.is_empty() { "root".to_owned() } else { plain };
-        let mut key = plain.clone();
+        let escaped =
+            |c: char| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '_' };
+        let name: String = last.chars().map(escaped).collect();
+        let name = if name.is_empty() { "root".to_owned() } else { name };
+        let mut key = name.clone();
         for number in 2.. {
             if self.used_keys.insert(key.clone()) {
                 break;
             }
-            key = format!("{plain}_{number}");
+            key = format!("{name}_{number}");
         }
         key
     }
@@ -155,17 +156,17 @@ fn boolean_to_object(schema: &mut Value) {
 }
 
 /// Rewrites keywords of older drafts.
-fn modernise(schema: &mut Map<String, Value>) {
+fn upgrade_keywords(schema: &mut Map<String, Value>) {
     // A boolean `required` belongs to draft 3.
     if schema.get("required").is_some_and(Value::is_boolean) {
         schema.shift_remove("required");
     }
-    let rest = schema.shift_remove("additionalItems");
+    let additional_items = schema.shift_remove("additionalItems");
     if let Some(Value::Array(_)) = schema.get("items") {
         if let Some(items) = schema.shift_remove("items").filter(|items| *items != json!([])) {
             schema.insert("prefixItems".to_owned(), items);
         }
-        schema.insert("items".to_owned(), rest.unwrap_or_else(|| json!({})));
+        schema.insert("items".to_owned(), additional_items.unwrap_or_else(|| json!({})));
     }
     for (flag, limit) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
         let Some(is_exclusive) = schema.get(flag).and_then(Value::as_bool) else { continue };

@@ -38,8 +38,8 @@ impl ExternalFile {
     /// Reads the file.
     pub fn read((name, file): &Reference) -> anyhow::Result<Self> {
         let text = read_file(Path::new(file))?;
-        let shown = || format!("`--reference`: `{}`", file.display());
-        Ok(Self { name: name.clone(), document: super::parse(&text).with_context(shown)? })
+        let context = || format!("`--reference`: `{}`", file.display());
+        Ok(Self { name: name.clone(), document: super::parse(&text).with_context(context)? })
     }
 
     /// Returns the `$ref` that points to a part of the embedded file.
@@ -73,12 +73,12 @@ pub(super) fn embed<'f>(document: &mut Value, files: &'f [ExternalFile]) -> Vec<
     unused
 }
 
-/// Rewrites references to files so that they point into the document. References within the file `own` are rewritten
-/// too.
+/// Rewrites references to files so that they point into the document. References within the file `current` are
+/// rewritten too.
 fn redirect(
     part: &mut Value,
     files: &[ExternalFile],
-    own: Option<&ExternalFile>,
+    current: Option<&ExternalFile>,
     unused: &mut Vec<&str>,
 ) {
     for_each_reference_mut(part, &mut |_, reference| {
@@ -86,10 +86,10 @@ fn redirect(
         let file = if name.is_empty() {
             // A reference that cannot be resolved in the file stays unchanged. It is relative to the schema that
             // contains the reference.
-            let is_own = |own: &&ExternalFile| {
-                pointer(reference).is_ok_and(|pointer| own.document.pointer(&pointer).is_some())
+            let resolves = |current: &&ExternalFile| {
+                pointer(reference).is_ok_and(|pointer| current.document.pointer(&pointer).is_some())
             };
-            own.filter(is_own)
+            current.filter(resolves)
         } else {
             let file = files.iter().find(|file| file.name == normalized(name));
             unused.retain(|unused| file.is_none_or(|file| file.name != *unused));

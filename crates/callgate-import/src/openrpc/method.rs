@@ -9,8 +9,8 @@ use callgate_registry::{CHECK_ARGUMENTS, MethodRow};
 use serde_json::{Map, Value, json};
 
 use super::bundle::Bundle;
-use super::kind;
 use super::references::{Document, reference};
+use super::type_name;
 use crate::limits::MAX_METHOD_BYTES;
 use crate::schema::object_schema;
 use crate::source::{Proposal, declared_safety};
@@ -24,7 +24,7 @@ const MAX_EXAMPLE: usize = 256;
 /// Maximum number of a method's examples that are read.
 const MAX_PAIRINGS: usize = 32;
 
-struct Param<'a> {
+struct OpenRpcParam<'a> {
     name: &'a str,
     /// Position in the method, for error messages.
     position: String,
@@ -35,15 +35,15 @@ struct Param<'a> {
 impl<'a> Document<'a> {
     /// Returns the name of a method, even if the rest of it is invalid.
     pub(super) fn name(self, method: &'a Value) -> Option<String> {
-        let method = self.follow(method).ok()?;
+        let method = self.resolve(method).ok()?;
         Some(method.get("name")?.as_str()?.to_owned()).filter(|name| !name.is_empty())
     }
 
     /// Reads a method. Returns a note if the schema of its result is invalid.
     pub(super) fn read(self, method: &'a Value) -> anyhow::Result<(Proposal, Option<String>)> {
-        let method = self.follow(method)?;
+        let method = self.resolve(method)?;
         if !method.is_object() {
-            return Err(wrong("the method", "an object", method));
+            return Err(unexpected_type("the method", "an object", method));
         }
         let id = text(method, "name").context("the method has no `name`")?;
         let params = self.params(method)?;
@@ -84,20 +84,20 @@ impl<'a> Document<'a> {
         Ok((Proposal::new(row, safety).hide(hidden), note))
     }
 
-    fn params(self, method: &'a Value) -> anyhow::Result<Vec<Param<'a>>> {
+    fn params(self, method: &'a Value) -> anyhow::Result<Vec<OpenRpcParam<'a>>> {
         const ANYTHING: &Value = &Value::Bool(true);
         let list = match method.get("params") {
             None | Some(Value::Null) => return Ok(Vec::new()),
             Some(Value::Array(list)) => list,
-            Some(other) => return Err(wrong("params", "a list", other)),
+            Some(other) => return Err(unexpected_type("params", "a list", other)),
         };
-        let mut params: Vec<Param<'a>> = Vec::with_capacity(list.len());
+        let mut params: Vec<OpenRpcParam<'a>> = Vec::with_capacity(list.len());
         let mut names = HashSet::new();
         for (number, descriptor) in list.iter().enumerate() {
             let position = format!("params[{number}]");
-            let descriptor = self.follow(descriptor)?;
+            let descriptor = self.resolve(descriptor)?;
             if !descriptor.is_object() {
-                return Err(wrong(&position, "an object", descriptor));
+                return Err(unexpected_type(&position, "an object", descriptor));
             }
             let name =
                 text(descriptor, "name").with_context(|| format!("{position} has no `name`"))?;
@@ -106,22 +106,22 @@ impl<'a> Document<'a> {
             let schema = match descriptor.get("schema") {
                 None | Some(Value::Null) => ANYTHING,
                 Some(schema @ (Value::Object(_) | Value::Bool(_))) => schema,
-                Some(other) => return Err(wrong(&position, "a schema", other)),
+                Some(other) => return Err(unexpected_type(&position, "a schema", other)),
             };
-            params.push(Param { name, position, descriptor, schema });
+            params.push(OpenRpcParam { name, position, descriptor, schema });
         }
         Ok(params)
     }
 
     /// Returns the schema of the parameters. Their order matters if they are positional.
-    fn input_schema(self, params: &[Param<'a>], method: &'a Value) -> anyhow::Result<Value> {
+    fn input_schema(self, params: &[OpenRpcParam<'a>], method: &'a Value) -> anyhow::Result<Value> {
         let mut bundle = Bundle::new(self);
         let (mut properties, mut required) = (Map::new(), Vec::new());
         for param in params {
             let mut property = bundle.add(param.schema).with_context(|| param.position.clone())?;
             let description = description(param.descriptor);
-            if let (Some(words), Value::Object(property)) = (description, &mut property) {
-                property.insert("description".to_owned(), json!(words));
+            if let (Some(description), Value::Object(property)) = (description, &mut property) {
+                property.insert("description".to_owned(), json!(description));
             }
             properties.insert(param.name.to_owned(), property);
             if param.descriptor.get("required") == Some(&Value::Bool(true)) {
@@ -133,15 +133,15 @@ impl<'a> Document<'a> {
         if let Some(Value::Object(properties)) = schema.get_mut("properties") {
             self.add_examples(properties, method);
             for property in properties.values_mut().filter_map(Value::as_object_mut) {
-                put_last(property, "description");
-                put_last(property, "examples");
+                move_to_end(property, "description");
+                move_to_end(property, "examples");
             }
         }
         Ok(schema)
     }
 
     fn output_schema(self, result: &'a Value) -> anyhow::Result<Option<Value>> {
-        let descriptor = self.follow(result)?;
+        let descriptor = self.resolve(result)?;
         let Some(schema) = descriptor.get("schema").filter(|schema| schema.is_object()) else {
             return Ok(None);
         };
@@ -155,17 +155,18 @@ impl<'a> Document<'a> {
 
     /// Copies the arguments in the method's examples to the `examples` of parameter schemas that have none.
     fn add_examples(self, properties: &mut Map<String, Value>, method: &'a Value) {
-        let mut found: Map<String, Value> = Map::new();
-        for pairing in self.each(method, "examples").take(MAX_PAIRINGS) {
-            for (number, example) in self.each(pairing, "params").take(properties.len()).enumerate()
+        let mut examples: Map<String, Value> = Map::new();
+        for pairing in self.resolved_members(method, "examples").take(MAX_PAIRINGS) {
+            for (number, example) in
+                self.resolved_members(pairing, "params").take(properties.len()).enumerate()
             {
                 let named = text(example, "name").filter(|name| properties.contains_key(*name));
-                let by_number = || properties.keys().nth(number).map(String::as_str);
-                let (Some(name), Some(value)) = (named.or_else(by_number), example.get("value"))
+                let by_position = || properties.keys().nth(number).map(String::as_str);
+                let (Some(name), Some(value)) = (named.or_else(by_position), example.get("value"))
                 else {
                     continue;
                 };
-                let values = found.entry(name).or_insert_with(|| json!([]));
+                let values = examples.entry(name).or_insert_with(|| json!([]));
                 let Value::Array(values) = values else { continue };
                 let fits = values.len() < MAX_EXAMPLES && json_bytes(value, MAX_EXAMPLE).is_some();
                 if fits && !values.contains(value) {
@@ -173,8 +174,8 @@ impl<'a> Document<'a> {
                 }
             }
         }
-        found.retain(|_, values| values.as_array().is_some_and(|values| !values.is_empty()));
-        for (name, values) in found {
+        examples.retain(|_, values| values.as_array().is_some_and(|values| !values.is_empty()));
+        for (name, values) in examples {
             if let Some(Value::Object(property)) = properties.get_mut(&name) {
                 property.entry("examples").or_insert(values);
             }
@@ -185,7 +186,7 @@ impl<'a> Document<'a> {
     fn description(self, method: &'a Value) -> String {
         let mut parts = Vec::from_iter(description(method));
         let errors: Vec<String> = self
-            .each(method, "errors")
+            .resolved_members(method, "errors")
             .filter_map(|error| {
                 let message = text(error, "message")?.lines().next()?.trim();
                 let code = error.get("code").filter(|code| code.is_number());
@@ -201,12 +202,12 @@ impl<'a> Document<'a> {
 
     /// Returns the annotations and the names of the tags.
     fn annotations(self, method: &'a Value) -> anyhow::Result<Map<String, Value>> {
-        let own = method.get("x-annotations").and_then(Value::as_object);
-        let mut annotations = own.cloned().unwrap_or_default();
+        let declared = method.get("x-annotations").and_then(Value::as_object);
+        let mut annotations = declared.cloned().unwrap_or_default();
         // Only a person may turn off the check of arguments.
         annotations.shift_remove(CHECK_ARGUMENTS);
         let tags: Vec<&str> =
-            self.each(method, "tags").filter_map(|tag| text(tag, "name")).collect();
+            self.resolved_members(method, "tags").filter_map(|tag| text(tag, "name")).collect();
         let bytes: usize = tags.iter().map(|tag| tag.len()).sum();
         ensure!(bytes <= MAX_METHOD_BYTES, "the tags have more than {MAX_METHOD_BYTES} bytes");
         if !tags.is_empty() {
@@ -216,9 +217,9 @@ impl<'a> Document<'a> {
     }
 
     /// Returns the members of a list, except references that cannot be resolved.
-    fn each(self, owner: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    fn resolved_members(self, owner: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
         let list = owner.get(key).and_then(Value::as_array).into_iter().flatten();
-        list.filter_map(move |member| self.follow(member).ok())
+        list.filter_map(move |member| self.resolve(member).ok())
     }
 }
 
@@ -230,7 +231,7 @@ fn style(method: &Value) -> anyhow::Result<ParamStyle> {
         Some(Ok(other)) => bail!(
             "`paramStructure`: expected `by-name`, `by-position` or `either`, found `{other}`"
         ),
-        Some(Err(other)) => Err(wrong("paramStructure", "a string", other)),
+        Some(Err(other)) => Err(unexpected_type("paramStructure", "a string", other)),
     }
 }
 
@@ -249,7 +250,7 @@ fn description(part: &Value) -> Option<String> {
                 Some(format!("{summary}\n\n{description}"))
             }
         }
-        (one, other) => one.or(other).map(ToOwned::to_owned),
+        (summary, description) => summary.or(description).map(ToOwned::to_owned),
     }
 }
 
@@ -258,13 +259,13 @@ fn text<'v>(part: &'v Value, key: &str) -> Option<&'v str> {
     part.get(key)?.as_str().filter(|text| !text.trim().is_empty())
 }
 
-fn put_last(members: &mut Map<String, Value>, key: &str) {
+fn move_to_end(members: &mut Map<String, Value>, key: &str) {
     if let Some(value) = members.shift_remove(key) {
         members.insert(key.to_owned(), value);
     }
 }
 
-fn wrong(position: &str, expected: &str, found: &Value) -> anyhow::Error {
-    let found = if reference(found).is_some() { "a `$ref`" } else { kind(found) };
+fn unexpected_type(position: &str, expected: &str, found: &Value) -> anyhow::Error {
+    let found = if reference(found).is_some() { "a `$ref`" } else { type_name(found) };
     anyhow!("{position}: expected {expected}, found {found}")
 }

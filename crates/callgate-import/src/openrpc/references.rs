@@ -17,7 +17,7 @@ impl<'a> Document<'a> {
     }
 
     /// Returns a part of the document. If it is a reference, returns the part that it refers to.
-    pub(super) fn follow(self, mut part: &'a Value) -> anyhow::Result<&'a Value> {
+    pub(super) fn resolve(self, mut part: &'a Value) -> anyhow::Result<&'a Value> {
         for _ in 0..MAX_CHAIN {
             let Some(reference) = reference(part) else { return Ok(part) };
             part = self.find(reference)?;

@@ -31,10 +31,11 @@ fn bytes(source: &Source) -> usize {
 
 /// Asserts that the large method is refused, and that a small method is imported. Returns the
 /// reason of the refusal.
-fn refused(large: &Value, schemas: &Value) -> String {
+fn refusal_of(large: &Value, schemas: &Value) -> String {
     let small = method("small", &json!([]));
     let source = read_document(&json!([large, small]), schemas).unwrap();
-    let ids: Vec<&str> = source.methods.iter().map(|it| it.row.rpc_method.as_str()).collect();
+    let ids: Vec<&str> =
+        source.methods.iter().map(|method| method.row.rpc_method.as_str()).collect();
     assert_eq!(ids, ["small"]);
     let [refusal] = source.refused.as_slice() else { panic!("{:?}", source.refused) };
     assert!(refusal.id.len() + refusal.reason.len() < 10_000);
@@ -42,14 +43,14 @@ fn refused(large: &Value, schemas: &Value) -> String {
 }
 
 #[test]
-fn many_references_to_a_long_text_are_refused() {
+fn a_method_with_many_references_to_a_large_schema_is_refused() {
     let schemas = json!({"Text": {"type": "string", "description": "a".repeat(1 << 20)}});
-    let reason = refused(&method("large", &params(4000, "Text")), &schemas);
+    let reason = refusal_of(&method("large", &params(4000, "Text")), &schemas);
     assert_eq!(reason, "large: params: the schema has more than 1048576 bytes");
 }
 
 #[test]
-fn texts_of_one_size_are_kept_as_references() {
+fn many_references_to_a_schema_stay_within_the_method_limit() {
     let schemas = json!({"Text": {"type": "string", "description": "a".repeat(10_000)}});
     let source = read_document(&json!([method("m", &params(4000, "Text"))]), &schemas).unwrap();
     assert_eq!(source.refused.len() + source.methods.len(), 1);
@@ -57,7 +58,7 @@ fn texts_of_one_size_are_kept_as_references() {
 }
 
 #[test]
-fn definitions_that_double_are_bounded() {
+fn definitions_that_expand_exponentially_stay_within_the_method_limit() {
     let level = |n: usize| {
         let next = json!({"$ref": format!("#/components/schemas/L{}", n + 1)});
         (format!("L{n}"), json!({"type": "object", "properties": {"a": next, "b": next}}))
@@ -71,32 +72,46 @@ fn definitions_that_double_are_bounded() {
 }
 
 #[test]
-fn one_large_part_refuses_its_method_only() {
-    let none = json!({});
+fn a_method_with_an_oversized_part_is_refused_and_other_methods_are_imported() {
+    let no_schemas = json!({});
     let long = "a".repeat(MAX_METHOD_BYTES);
-    let named = |key: &str, value: Value| {
+    let with_member = |key: &str, value: Value| {
         let mut large = method("large", &json!([]));
         large[key] = value;
         large
     };
-    assert!(refused(&named("name", json!(long)), &none).ends_with("bytes, more than 4194304"));
-    assert!(refused(&named("description", json!(long)), &none).contains("bytes, more than"));
+    assert!(
+        refusal_of(&with_member("name", json!(long)), &no_schemas)
+            .ends_with("bytes, more than 4194304")
+    );
+    assert!(
+        refusal_of(&with_member("description", json!(long)), &no_schemas)
+            .contains("bytes, more than")
+    );
     let tag = json!({"Tag": {"name": "t".repeat(1 << 20)}});
     let tags: Value = (0..4000).map(|_| json!({"$ref": "#/components/schemas/Tag"})).collect();
-    assert!(refused(&named("tags", tags), &tag).contains("the tags have more than"));
+    assert!(refusal_of(&with_member("tags", tags), &tag).contains("the tags have more than"));
     let reference = "#/".to_owned() + &"r".repeat(1 << 20);
-    let lost = json!([{"name": "p", "schema": {"$ref": reference}}]);
-    assert!(refused(&named("params", lost), &none).contains("`$ref` to `#/rrr"));
-    let many: Value = (0..200_000).map(|n| json!({"name": format!("p{n}")})).collect();
-    assert!(refused(&named("params", many), &none).contains("more than 1048576 bytes"));
+    let unresolved = json!([{"name": "p", "schema": {"$ref": reference}}]);
+    assert!(
+        refusal_of(&with_member("params", unresolved), &no_schemas).contains("`$ref` to `#/rrr")
+    );
+    let many_params: Value = (0..200_000).map(|n| json!({"name": format!("p{n}")})).collect();
+    assert!(
+        refusal_of(&with_member("params", many_params), &no_schemas)
+            .contains("more than 1048576 bytes")
+    );
     let embedded: Value = (0..100)
         .map(|n| json!({"name": format!("p{n}"), "schema": {"definitions": {"A": "a".repeat(100_000)}}}))
         .collect();
-    assert!(refused(&named("params", embedded), &none).contains("more than 4194304 bytes"));
+    assert!(
+        refusal_of(&with_member("params", embedded), &no_schemas)
+            .contains("more than 4194304 bytes")
+    );
 }
 
 #[test]
-fn examples_that_are_references_are_read_in_bounded_time() {
+fn a_method_with_many_large_referenced_examples_is_imported() {
     let pairing = json!({"params": (0..2000).map(|_| json!({"$ref": "#/components/schemas/Value"})).collect::<Value>()});
     let schemas =
         json!({"Value": {"name": "p0", "value": "v".repeat(1 << 20)}, "Pairing": pairing});
@@ -107,7 +122,7 @@ fn examples_that_are_references_are_read_in_bounded_time() {
 }
 
 #[test]
-fn deep_documents_are_refused() {
+fn deeply_nested_documents_and_long_reference_chains_are_refused() {
     let deep = "[".repeat(100_000) + &"]".repeat(100_000);
     let text = format!("{{\"openrpc\": \"1.3.2\", \"methods\": {deep}}}");
     assert!(read(&text, ReadOptions { upstream: "pets", external: &[], name: None }).is_err());
@@ -118,12 +133,12 @@ fn deep_documents_are_refused() {
         })
         .chain([("L2000".to_owned(), json!({}))])
         .collect();
-    let reason = refused(&method("large", &params(1, "L0")), &Value::Object(chain));
+    let reason = refusal_of(&method("large", &params(1, "L0")), &Value::Object(chain));
     assert!(reason.contains("more than 1000 definitions"), "{reason}");
 }
 
 #[test]
-fn a_long_title_is_not_repeated_for_each_method() {
+fn a_long_title_is_truncated_in_the_name_of_the_source() {
     let text = json!({
         "openrpc": "1.3.2",
         "info": {"title": "t".repeat(1 << 20)},

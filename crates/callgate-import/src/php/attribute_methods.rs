@@ -16,30 +16,34 @@ const NOT_MARKED: &str = "it has no `#[McpTool]`";
 /// Returns the methods that attributes of a class or of its functions describe.
 pub(super) fn read(reader: &mut Reader<'_>, class: &Class) -> Vec<Result<Proposal, Refusal>> {
     let methods = class.methods.iter().map(Some);
-    [None].into_iter().chain(methods).filter_map(|method| read_one(reader, class, method)).collect()
+    [None]
+        .into_iter()
+        .chain(methods)
+        .filter_map(|method| read_method(reader, class, method))
+        .collect()
 }
 
-fn read_one(
+fn read_method(
     reader: &mut Reader<'_>,
     class: &Class,
     method: Option<&Method>,
 ) -> Option<Result<Proposal, Refusal>> {
-    let at = reader.symbols.at(class);
+    let context = reader.symbols.context_of(class);
     let attributes = method.map_or(&class.attributes, |method| &method.attributes);
-    let attribute = *find(at, attributes, "JsonRpcMethod").first()?;
+    let attribute = *find(context, attributes, "JsonRpcMethod").first()?;
     let line = method.map_or(class.line, |method| method.line);
-    let id = argument(&attribute.arguments, "id", 0).and_then(|id| evaluate(at, id));
+    let id = argument(&attribute.arguments, "id", 0).and_then(|id| evaluate(context, id));
     let Some(id) = id.as_ref().and_then(Value::as_str) else {
         let reason = "the `id` of `#[JsonRpcMethod]` is not a constant string";
-        return Some(Err(Refusal::new(format!("{}:{line}", at.scope.file), reason)));
+        return Some(Err(Refusal::new(format!("{}:{line}", context.scope.file), reason)));
     };
-    let mut reader = MethodReader::new(reader, at, id, line);
-    let read = reader.described(class, method, &attribute.arguments);
-    Some(read.map_err(|reason| reader.refusal(&reason)))
+    let mut reader = MethodReader::new(reader, context, id, line);
+    let proposal = reader.read_attributes(class, method, &attribute.arguments);
+    Some(proposal.map_err(|reason| reader.refusal(&reason)))
 }
 
 impl MethodReader<'_, '_> {
-    fn described(
+    fn read_attributes(
         &mut self,
         class: &Class,
         method: Option<&Method>,
@@ -57,17 +61,17 @@ impl MethodReader<'_, '_> {
             (false, true) => None,
             (false, false) => Some(NOT_MARKED),
         };
-        if matches!(argument(arguments, "access", 2), Some(Expression::Array(named)) if !named.is_empty())
+        if matches!(argument(arguments, "access", 2), Some(Expression::Array(permissions)) if !permissions.is_empty())
         {
             self.reader.permissions += 1;
         }
-        let defined = find(self.at, attributes, "JsonRpcParameterDefinition");
+        let definitions = find(self.context, attributes, "JsonRpcParameterDefinition");
         let (params, style) = match (not_null(argument(arguments, "params", 3)), method) {
-            (Some(given), _) => self.listed(given)?,
-            (None, Some(method)) if defined.is_empty() => (self.params(method)?.0, None),
+            (Some(expression), _) => self.listed_params(expression)?,
+            (None, Some(method)) if definitions.is_empty() => (self.params(method)?.0, None),
             (None, _) => {
-                let define = |attribute: &&Attribute| self.define(None, &attribute.arguments);
-                (defined.iter().map(define).collect::<Result<_, _>>()?, None)
+                let param = |attribute: &&Attribute| self.defined_param(None, &attribute.arguments);
+                (definitions.iter().map(param).collect::<Result<_, _>>()?, None)
             }
         };
         let output = self.output(class, arguments);
@@ -82,8 +86,8 @@ impl MethodReader<'_, '_> {
 
     /// Returns the schema in `output`, or the one that a static `outputSchema()` returns.
     fn output(&mut self, class: &Class, arguments: &[Argument]) -> Option<Value> {
-        let own = || class.method("outputSchema")?.result.as_ref();
-        let schema = self.value(argument(arguments, "output", 4).or_else(own)?);
+        let static_schema = || class.method("outputSchema")?.result.as_ref();
+        let schema = self.value(argument(arguments, "output", 4).or_else(static_schema)?);
         if schema.is_none() {
             self.note("the output schema is not constant, so it is ignored");
         }
@@ -91,12 +95,13 @@ impl MethodReader<'_, '_> {
     }
 
     pub(super) fn marker(&mut self, attributes: &[Attribute]) -> Result<Marker, String> {
-        let attributes = find(self.at, attributes, "McpTool");
+        let attributes = find(self.context, attributes, "McpTool");
         let Some(Attribute { arguments, .. }) = attributes.first() else {
             return Ok(Marker::default());
         };
         let title = self.text(arguments, "title", 0);
-        let annotations = argument(arguments, "annotations", 1).map(|given| self.value(given));
+        let annotations =
+            argument(arguments, "annotations", 1).map(|expression| self.value(expression));
         let annotations = match annotations {
             None | Some(Some(Value::Null)) => Map::new(),
             Some(Some(Value::Object(annotations))) => annotations,
@@ -111,8 +116,11 @@ impl MethodReader<'_, '_> {
     }
 
     /// Reads `params: ['id' => new JsonRpcParameterDefinition(…)]`. Parameters without keys are positional.
-    fn listed(&mut self, given: &Expression) -> Result<(Vec<Value>, Option<ParamStyle>), String> {
-        let Expression::Array(elements) = given else {
+    fn listed_params(
+        &mut self,
+        expression: &Expression,
+    ) -> Result<(Vec<Value>, Option<ParamStyle>), String> {
+        let Expression::Array(elements) = expression else {
             return Err("`params` is not an array literal".to_owned());
         };
         let mut params = Vec::new();
@@ -130,13 +138,17 @@ impl MethodReader<'_, '_> {
             if key.is_some() {
                 style = ParamStyle::Named;
             }
-            params.push(self.define(key, arguments)?);
+            params.push(self.defined_param(key, arguments)?);
         }
         Ok((params, (!elements.is_empty()).then_some(style)))
     }
 
     /// Reads a parameter from the arguments of its definition: id, schema, factory, description, required.
-    fn define(&mut self, key: Option<&str>, arguments: &[Argument]) -> Result<Value, String> {
+    fn defined_param(
+        &mut self,
+        key: Option<&str>,
+        arguments: &[Argument],
+    ) -> Result<Value, String> {
         let value = |name: &str, position| self.value(argument(arguments, name, position)?);
         let id = value("name", 0).or_else(|| value("id", 0));
         let is_required = value("required", 4) == Some(Value::Bool(true));
@@ -154,8 +166,8 @@ impl MethodReader<'_, '_> {
 
     /// Returns the schema of a parameter, or the schema of its factory.
     fn schema(&mut self, name: &str, arguments: &[Argument]) -> Value {
-        let note = if let Some(given) = not_null(argument(arguments, "schema", 1)) {
-            match self.value(given) {
+        let note = if let Some(expression) = not_null(argument(arguments, "schema", 1)) {
+            match self.value(expression) {
                 Some(schema @ Value::Object(_)) => return schema,
                 // PHP writes an empty object as an empty array.
                 Some(Value::Array(items)) if items.is_empty() => return json!({}),
@@ -164,7 +176,9 @@ impl MethodReader<'_, '_> {
         } else {
             let factory = argument(arguments, "factory", 2).and_then(|factory| self.value(factory));
             let factory = factory.as_ref().and_then(Value::as_str);
-            if let Some(schema) = factory.and_then(|it| factory_schema(self.reader.symbols, it)) {
+            if let Some(schema) =
+                factory.and_then(|factory| factory_schema(self.reader.symbols, factory))
+            {
                 return schema;
             }
             format!("the schema of `{name}` is not known, so any value is accepted")
@@ -175,26 +189,26 @@ impl MethodReader<'_, '_> {
 }
 
 /// Returns the attributes with this name, in any namespace.
-fn find<'a>(at: Context<'_>, attributes: &'a [Attribute], name: &str) -> Vec<&'a Attribute> {
-    let is_it = |attribute: &&Attribute| {
-        short(&attribute.name) == name || short(&at.resolve(&attribute.name)) == name
+fn find<'a>(context: Context<'_>, attributes: &'a [Attribute], name: &str) -> Vec<&'a Attribute> {
+    let has_name = |attribute: &&Attribute| {
+        short(&attribute.name) == name || short(&context.resolve(&attribute.name)) == name
     };
-    attributes.iter().filter(is_it).collect()
+    attributes.iter().filter(has_name).collect()
 }
 
-fn not_null(given: Option<&Expression>) -> Option<&Expression> {
-    given.filter(|given| **given != Expression::Scalar(Value::Null))
+fn not_null(expression: Option<&Expression>) -> Option<&Expression> {
+    expression.filter(|expression| **expression != Expression::Scalar(Value::Null))
 }
 
 /// Returns the schema of a factory that is part of the source, or of a factory in Drupal's module `jsonrpc`.
 fn factory_schema(symbols: &Symbols, factory: &str) -> Option<Value> {
     let class = symbols.class(factory.trim_start_matches('\\'));
-    let own = class.and_then(|class| {
+    let declared = class.and_then(|class| {
         let result = class.method("schema")?.result.as_ref()?;
-        evaluate(symbols.at(class), result).filter(Value::is_object)
+        evaluate(symbols.context_of(class), result).filter(Value::is_object)
     });
     let properties = match short(factory) {
-        _ if own.is_some() => return own,
+        _ if declared.is_some() => return declared,
         "PaginationParameterFactory" => {
             let count = json!({"type": "integer", "minimum": 0});
             json!({"limit": count, "offset": count})

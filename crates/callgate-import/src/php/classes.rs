@@ -18,17 +18,17 @@ const MAX_CLASSES: usize = 10_000;
 
 /// Returns the classes that are used as types of methods, directly or through other classes.
 pub(super) fn read(reader: &mut Reader<'_>) -> Vec<TypeRow> {
-    let mut waiting: Vec<String> = reader.types.iter().flat_map(classes_in).collect();
-    let mut seen = BTreeSet::new();
+    let mut pending: Vec<String> = reader.types.iter().flat_map(classes_in).collect();
+    let mut visited = BTreeSet::new();
     let mut rows = Vec::new();
-    while let Some(name) = waiting.pop() {
-        if !seen.insert(name.clone()) || seen.len() > MAX_CLASSES {
+    while let Some(name) = pending.pop() {
+        if !visited.insert(name.clone()) || visited.len() > MAX_CLASSES {
             continue;
         }
         let symbols = reader.symbols;
         let Some(class) = symbols.class(&name) else { continue };
         let Some(fields) = fields(reader, class) else { continue };
-        waiting.extend(fields.iter().flat_map(|(ty, _)| classes_in(ty)));
+        pending.extend(fields.iter().flat_map(|(ty, _)| classes_in(ty)));
         let fields = fields.into_iter().map(|(_, field)| field).collect();
         let fields = Some(Value::Array(fields).to_string());
         rows.push(TypeRow { name: class.name.clone(), fields, schema: None });
@@ -50,47 +50,50 @@ fn fields<'t>(reader: &mut Reader<'t>, class: &'t Class) -> Option<Vec<(TypeExpr
         return None;
     }
     let all = properties(reader, class);
-    let mut chosen: Vec<(String, Owned<'_>)> =
-        all.iter().filter_map(|it| Some((it.json_name(reader)?, *it))).collect();
-    for is_chosen in [|it: &Property| it.is_public, |it: &Property| it.is_promoted] {
-        if chosen.is_empty() {
-            let those = all.iter().filter(|it| is_chosen(it.property));
-            chosen = those.map(|it| (it.property.name.clone(), *it)).collect();
+    let mut selected: Vec<(String, DeclaredProperty<'_>)> =
+        all.iter().filter_map(|property| Some((property.json_name(reader)?, *property))).collect();
+    for is_selected in
+        [|property: &Property| property.is_public, |property: &Property| property.is_promoted]
+    {
+        if selected.is_empty() {
+            let matching = all.iter().filter(|property| is_selected(property.property));
+            selected =
+                matching.map(|property| (property.property.name.clone(), *property)).collect();
         }
     }
-    if chosen.is_empty() {
+    if selected.is_empty() {
         return None;
     }
-    let mut seen = HashSet::new();
+    let mut names = HashSet::new();
     // A property hides the property with the same name in a parent class.
-    chosen.retain(|(name, _)| seen.insert(name.clone()));
-    Some(chosen.iter().map(|(name, property)| property.field(reader, name)).collect())
+    selected.retain(|(name, _)| names.insert(name.clone()));
+    Some(selected.iter().map(|(name, property)| property.field(reader, name)).collect())
 }
 
 /// A property and the class that declares it.
 #[derive(Clone, Copy)]
-struct Owned<'t> {
+struct DeclaredProperty<'t> {
     property: &'t Property,
     owner: &'t Class,
 }
 
 /// Returns the properties of a class, its traits and its parents.
-fn properties<'t>(reader: &Reader<'t>, class: &'t Class) -> Vec<Owned<'t>> {
+fn properties<'t>(reader: &Reader<'t>, class: &'t Class) -> Vec<DeclaredProperty<'t>> {
     let mut all = Vec::new();
     let mut owners = vec![class];
-    let mut seen = BTreeSet::new();
-    while let Some(owner) = owners.pop().filter(|_| seen.len() < MAX_PARENTS) {
-        if !seen.insert(owner.name.as_str()) {
+    let mut visited = BTreeSet::new();
+    while let Some(owner) = owners.pop().filter(|_| visited.len() < MAX_PARENTS) {
+        if !visited.insert(owner.name.as_str()) {
             continue;
         }
-        all.extend(owner.properties.iter().map(|property| Owned { property, owner }));
+        all.extend(owner.properties.iter().map(|property| DeclaredProperty { property, owner }));
         owners.extend(reader.symbols.parent(owner));
         owners.extend(reader.symbols.traits(owner));
     }
     all
 }
 
-impl Owned<'_> {
+impl DeclaredProperty<'_> {
     /// Returns the name in `#[JsonProperty("id")]`, or in the tag `@JsonProperty` of the doc comment.
     fn json_name(&self, reader: &Reader<'_>) -> Option<String> {
         let attributes = &self.property.attributes;
@@ -99,7 +102,7 @@ impl Owned<'_> {
         if let Some(attribute) = attribute {
             let name =
                 ["name", "value"].iter().find_map(|key| argument(&attribute.arguments, key, 0));
-            let name = name.and_then(|name| evaluate(reader.symbols.at(self.owner), name));
+            let name = name.and_then(|name| evaluate(reader.symbols.context_of(self.owner), name));
             let name = name.as_ref().and_then(Value::as_str);
             return Some(name.unwrap_or(&self.property.name).to_owned());
         }
@@ -111,8 +114,8 @@ impl Owned<'_> {
     fn field(&self, reader: &mut Reader<'_>, name: &str) -> (TypeExpr, Value) {
         let Property { ty: native, doc, has_default, .. } = self.property;
         let tag = doc.typed("var");
-        let (native, at) = (native.as_deref(), reader.symbols.at(self.owner));
-        let (ty, problem) = match types::read_both(at, native, tag.ty.as_deref()) {
+        let (native, context) = (native.as_deref(), reader.symbols.context_of(self.owner));
+        let (ty, problem) = match types::read_both(context, native, tag.ty.as_deref()) {
             Ok((ty, problem)) => (ty, problem.filter(|_| native.is_none())),
             Err(error) => (TypeExpr::Mixed, Some(error)),
         };

@@ -23,7 +23,7 @@ pub(super) struct Reader<'t> {
     pub(super) symbols: &'t Symbols,
     pub(super) notes: Vec<String>,
     /// Number of notes above the limit.
-    pub(super) more_notes: usize,
+    pub(super) omitted_notes: usize,
     /// Types of parameters and results.
     pub(super) types: Vec<TypeExpr>,
     /// Number of methods that name permissions of Drupal.
@@ -32,14 +32,14 @@ pub(super) struct Reader<'t> {
 
 impl<'t> Reader<'t> {
     pub(super) fn new(symbols: &'t Symbols) -> Self {
-        Self { symbols, notes: Vec::new(), more_notes: 0, types: Vec::new(), permissions: 0 }
+        Self { symbols, notes: Vec::new(), omitted_notes: 0, types: Vec::new(), permissions: 0 }
     }
 
     pub(super) fn note(&mut self, note: String) {
         if self.notes.len() < MAX_NOTES {
             self.notes.push(note);
         } else {
-            self.more_notes += 1;
+            self.omitted_notes += 1;
         }
     }
 }
@@ -47,7 +47,7 @@ impl<'t> Reader<'t> {
 /// Reads one method.
 pub(super) struct MethodReader<'r, 't> {
     pub(super) reader: &'r mut Reader<'t>,
-    pub(super) at: Context<'r>,
+    pub(super) context: Context<'r>,
     pub(super) id: &'r str,
     pub(super) line: usize,
     /// Number of bytes that constants of the method may still use.
@@ -65,34 +65,39 @@ pub(super) struct Marker {
 impl<'r, 't> MethodReader<'r, 't> {
     pub(super) fn new(
         reader: &'r mut Reader<'t>,
-        at: Context<'r>,
+        context: Context<'r>,
         id: &'r str,
         line: usize,
     ) -> Self {
-        Self { reader, at, id, line, bytes_left: Cell::new(MAX_METHOD_BYTES) }
+        Self { reader, context, id, line, bytes_left: Cell::new(MAX_METHOD_BYTES) }
     }
 
     pub(super) fn refusal(&self, reason: &str) -> Refusal {
-        Refusal::new(self.id, format!("{}:{}: {reason}", self.at.scope.file, self.line))
+        Refusal::new(self.id, format!("{}:{}: {reason}", self.context.scope.file, self.line))
     }
 
     pub(super) fn note(&mut self, note: &str) {
-        let (file, line, id) = (&self.at.scope.file, self.line, self.id);
+        let (file, line, id) = (&self.context.scope.file, self.line, self.id);
         self.reader.note(format!("note: {file}:{line} `{id}`: {note}"));
     }
 
     /// Returns the value of an expression. Returns `None` if it is not constant, or if the constants of the method
     /// together are too large.
     pub(super) fn value(&self, expression: &Expression) -> Option<Value> {
-        let value = evaluate(self.at, expression)?;
+        let value = evaluate(self.context, expression)?;
         let bytes_left = self.bytes_left.get();
         self.bytes_left.set(bytes_left - json_bytes(&value, bytes_left)?);
         Some(value)
     }
 
     /// Returns an argument that is a constant string.
-    pub(super) fn text(&mut self, all: &[Argument], name: &str, position: usize) -> Option<String> {
-        match self.value(argument(all, name, position)?) {
+    pub(super) fn text(
+        &mut self,
+        arguments: &[Argument],
+        name: &str,
+        position: usize,
+    ) -> Option<String> {
+        match self.value(argument(arguments, name, position)?) {
             Some(Value::String(text)) => Some(text),
             Some(Value::Null) => None,
             _ => {
@@ -103,12 +108,12 @@ impl<'r, 't> MethodReader<'r, 't> {
     }
 
     fn ty(&mut self, native: Option<&str>, documented: Option<&str>) -> Result<TypeExpr, String> {
-        let read = types::read_both(self.at, native, documented);
-        let (ty, problem) = read.map_err(|error| error.to_string())?;
+        let result = types::read_both(self.context, native, documented);
+        let (ty, problem) = result.map_err(|error| error.to_string())?;
         if let Some(error) = problem {
-            let taken =
+            let fallback =
                 if native.is_some() { "using the type in the signature" } else { "using `mixed`" };
-            self.note(&format!("the doc comment's {error}; {taken}"));
+            self.note(&format!("the doc comment's {error}; {fallback}"));
         }
         Ok(ty)
     }
@@ -145,11 +150,11 @@ impl<'r, 't> MethodReader<'r, 't> {
             }
             _ => {}
         }
-        let dots = if param.is_variadic { "..." } else { "" };
+        let suffix = if param.is_variadic { "..." } else { "" };
         let is_optional = param.default.is_some() || param.is_variadic;
         let entry = object([
             ("name", Some(json!(name))),
-            ("type", Some(json!(format!("{ty}{dots}")))),
+            ("type", Some(json!(format!("{ty}{suffix}")))),
             ("description", (!description.is_empty()).then(|| json!(description))),
             ("optional", is_optional.then(|| json!(true))),
             ("default", default.flatten()),
@@ -181,12 +186,12 @@ impl<'r, 't> MethodReader<'r, 't> {
         annotations: &mut Map<String, Value>,
     ) -> Option<Safety> {
         let declared = declared_safety(annotations);
-        let reads = doc.has("mcpReadOnly") || declared == Some(Safety::ReadOnly);
-        let changes = doc.has("mcpDestructive") || declared == Some(Safety::Destructive);
-        if reads && changes {
+        let is_read_only = doc.has("mcpReadOnly") || declared == Some(Safety::ReadOnly);
+        let is_destructive = doc.has("mcpDestructive") || declared == Some(Safety::Destructive);
+        if is_read_only && is_destructive {
             self.note("marked as read-only and as destructive; imported as destructive");
         }
-        changes.then_some(Safety::Destructive).or(reads.then_some(Safety::ReadOnly))
+        is_destructive.then_some(Safety::Destructive).or(is_read_only.then_some(Safety::ReadOnly))
     }
 
     pub(super) fn row(&self, description: String, params: Vec<Value>, marker: Marker) -> MethodRow {

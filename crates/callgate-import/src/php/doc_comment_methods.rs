@@ -18,27 +18,29 @@ pub(super) fn read(reader: &mut Reader<'_>, class: &Class) -> Vec<Result<Proposa
     if class.kind != Kind::Class {
         return Vec::new();
     }
-    let mut found = Vec::new();
+    let mut proposals = Vec::new();
     let mut owners = vec![class];
-    let mut seen = HashSet::new();
-    while let Some(owner) = owners.pop().filter(|_| seen.len() < MAX_TRAITS) {
-        if !seen.insert(owner.name.as_str()) {
+    let mut visited = HashSet::new();
+    while let Some(owner) = owners.pop().filter(|_| visited.len() < MAX_TRAITS) {
+        if !visited.insert(owner.name.as_str()) {
             continue;
         }
         owners.extend(reader.symbols.traits(owner));
-        let at = Context { scope: &owner.scope, ..reader.symbols.at(class) };
+        let context = Context { scope: &owner.scope, ..reader.symbols.context_of(class) };
         for method in &owner.methods {
             let Some(tag) = method.doc.first("rpc") else { continue };
             let id = tag.split_whitespace().next().unwrap_or(&method.name);
-            let mut reader = MethodReader::new(&mut *reader, at, id, method.line);
-            found.push(reader.rpc(class, method).map_err(|reason| reader.refusal(&reason)));
+            let mut reader = MethodReader::new(&mut *reader, context, id, method.line);
+            proposals.push(
+                reader.read_doc_comment(class, method).map_err(|reason| reader.refusal(&reason)),
+            );
         }
     }
-    found
+    proposals
 }
 
 impl MethodReader<'_, '_> {
-    fn rpc(&mut self, class: &Class, method: &Method) -> Result<Proposal, String> {
+    fn read_doc_comment(&mut self, class: &Class, method: &Method) -> Result<Proposal, String> {
         if is_protocol_method(self.id) {
             return Err("the name is reserved for MCP".to_owned());
         }
@@ -87,7 +89,7 @@ fn sections(doc: &Docblock) -> Result<Option<Vec<(String, RequiredMask)>>, Strin
                 .to_owned());
         }
         for ident in idents {
-            if !sections.iter().any(|(known, _)| known == ident) {
+            if !sections.iter().any(|(section, _)| section == ident) {
                 sections.push((ident.to_owned(), RequiredMask::BySafety));
             }
         }
@@ -117,9 +119,10 @@ fn plugin(class: &Class) -> String {
     let Some(stem) = short.strip_suffix("Plugin").filter(|stem| !stem.is_empty()) else {
         return short.to_owned();
     };
-    let is_its = |part: &str| part.eq_ignore_ascii_case(stem);
+    let is_stem = |part: &str| part.eq_ignore_ascii_case(stem);
     let mut directories =
-        Path::new(class.scope.file.as_ref()).iter().filter_map(|one| one.to_str());
-    let is_in = directories.any(is_its) || class.scope.namespace.split('\\').any(is_its);
-    if is_in { stem.to_owned() } else { short.to_owned() }
+        Path::new(class.scope.file.as_ref()).iter().filter_map(|part| part.to_str());
+    let has_matching_parent =
+        directories.any(is_stem) || class.scope.namespace.split('\\').any(is_stem);
+    if has_matching_parent { stem.to_owned() } else { short.to_owned() }
 }

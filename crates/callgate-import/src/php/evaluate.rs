@@ -15,9 +15,9 @@ const MAX_DEPTH: usize = 200;
 const MAX_BYTES: usize = 1024 * 1024;
 
 /// Returns the value of an expression, or `None` if it is not constant or exceeds a limit.
-pub(super) fn evaluate(at: Context<'_>, expression: &Expression) -> Option<Value> {
+pub(super) fn evaluate(context: Context<'_>, expression: &Expression) -> Option<Value> {
     let (steps, bytes) = (&Cell::new(MAX_STEPS), &Cell::new(MAX_BYTES));
-    Evaluation { depth: 0, steps, bytes }.value(expression, at)
+    Evaluation { depth: 0, steps, bytes }.value(expression, context)
 }
 
 #[derive(Clone, Copy)]
@@ -36,58 +36,60 @@ struct Pairs {
 }
 
 impl Evaluation<'_> {
-    fn value(self, expression: &Expression, at: Context<'_>) -> Option<Value> {
-        spend(self.steps, 1)?;
+    fn value(self, expression: &Expression, context: Context<'_>) -> Option<Value> {
+        consume(self.steps, 1)?;
         if self.depth > MAX_DEPTH {
             return None;
         }
         let inner = Self { depth: self.depth + 1, ..self };
         match expression {
             Expression::Scalar(value) => {
-                spend(self.bytes, value.as_str().map_or(0, str::len))?;
+                consume(self.bytes, value.as_str().map_or(0, str::len))?;
                 Some(value.clone())
             }
-            Expression::Array(elements) => inner.array(elements, at),
+            Expression::Array(elements) => inner.array(elements, context),
             Expression::Constant { class: Some(class), name } => {
-                inner.class_constant(class, name, at)
+                inner.class_constant(class, name, context)
             }
-            Expression::Constant { class: None, name } => inner.constant(name, at),
+            Expression::Constant { class: None, name } => inner.constant(name, context),
             // For a translated text, the original text is used.
             Expression::Call { is_new, name, arguments } => {
-                let translates = if *is_new { "TranslatableMarkup" } else { "t" };
+                let translator = if *is_new { "TranslatableMarkup" } else { "t" };
                 let text =
-                    argument(arguments, "string", 0).filter(|_| short(name) == translates)?;
-                inner.value(text, at).filter(Value::is_string)
+                    argument(arguments, "string", 0).filter(|_| short(name) == translator)?;
+                inner.value(text, context).filter(Value::is_string)
             }
             Expression::Operation { operator, operands } => match operands.as_slice() {
-                [one] => unary(operator, &inner.value(one, at)?),
+                [operand] => unary(operator, &inner.value(operand, context)?),
                 [Expression::Constant { class: Some(class), name: case }, name]
                     if operator == "->" =>
                 {
-                    inner.member(class, case, inner.value(name, at)?.as_str()?, at)
+                    inner.member(class, case, inner.value(name, context)?.as_str()?, context)
                 }
-                [left, right] => {
-                    inner.binary(&inner.value(left, at)?, operator, &inner.value(right, at)?)
-                }
+                [left, right] => inner.binary(
+                    &inner.value(left, context)?,
+                    operator,
+                    &inner.value(right, context)?,
+                ),
                 _ => None,
             },
             Expression::Unknown => None,
         }
     }
 
-    fn array(self, elements: &[Element], at: Context<'_>) -> Option<Value> {
+    fn array(self, elements: &[Element], context: Context<'_>) -> Option<Value> {
         let mut pairs = Pairs { is_list: true, ..Pairs::default() };
         for element in elements {
             match element {
-                Element::Item(item) => pairs.push(self.value(item, at)?),
+                Element::Item(item) => pairs.push(self.value(item, context)?),
                 Element::Pair(key, value) => {
-                    pairs.put(&self.value(key, at)?, self.value(value, at)?)?;
+                    pairs.insert(&self.value(key, context)?, self.value(value, context)?)?;
                 }
-                Element::Spread(others) => match self.value(others, at)? {
+                Element::Spread(spread) => match self.value(spread, context)? {
                     Value::Array(items) => items.into_iter().for_each(|item| pairs.push(item)),
                     Value::Object(members) => {
                         for (key, value) in members {
-                            pairs.put(&Value::String(key), value)?;
+                            pairs.insert(&Value::String(key), value)?;
                         }
                     }
                     _ => return None,
@@ -97,54 +99,54 @@ impl Evaluation<'_> {
         Some(pairs.finish())
     }
 
-    fn class_constant(self, class: &str, name: &str, at: Context<'_>) -> Option<Value> {
-        let whole = at.resolve(class);
+    fn class_constant(self, class: &str, name: &str, context: Context<'_>) -> Option<Value> {
+        let full_name = context.resolve(class);
         if name == "class" {
-            return Some(Value::String(whole));
+            return Some(Value::String(full_name));
         }
-        let mut found = at.symbols.class(&whole);
+        let mut current = context.symbols.class(&full_name);
         // Searches the parents, because constants are inherited.
         for _ in 0..MAX_DEPTH {
-            let class = found?;
+            let class = current?;
             if let Some(constant) = class.constants.get(name) {
-                return self.value(constant, at.symbols.at(class));
+                return self.value(constant, context.symbols.context_of(class));
             }
             if class.kind == Kind::Enum {
-                return self.case(class, name, at);
+                return self.case(class, name, context);
             }
-            found = at.symbols.parent(class);
+            current = context.symbols.parent(class);
         }
         None
     }
 
     /// Returns the value that represents an enum case in JSON.
-    fn case(self, class: &Class, name: &str, at: Context<'_>) -> Option<Value> {
+    fn case(self, class: &Class, name: &str, context: Context<'_>) -> Option<Value> {
         let (name, value) = class.cases.iter().find(|(case, _)| case == name)?;
         match value {
-            Some(value) => self.value(value, at.symbols.at(class)),
+            Some(value) => self.value(value, context.symbols.context_of(class)),
             None => Some(Value::String(name.clone())),
         }
     }
 
-    fn constant(self, name: &str, at: Context<'_>) -> Option<Value> {
+    fn constant(self, name: &str, context: Context<'_>) -> Option<Value> {
         match name.trim_start_matches('\\') {
             "PHP_INT_MAX" => Some(Value::from(i64::MAX)),
             "PHP_INT_MIN" => Some(Value::from(i64::MIN)),
             "PHP_EOL" => Some(Value::from("\n")),
             "M_PI" => Some(Value::from(std::f64::consts::PI)),
             _ => {
-                let (scope, expression) = at.constant(name)?;
-                self.value(expression, Context { scope, class: None, ..at })
+                let (scope, expression) = context.constant(name)?;
+                self.value(expression, Context { scope, class: None, ..context })
             }
         }
     }
 
     /// Returns `->value` or `->name` of an enum case.
-    fn member(self, class: &str, case: &str, name: &str, at: Context<'_>) -> Option<Value> {
-        let class = at.symbols.class(&at.resolve(class))?;
-        let is_case = class.cases.iter().any(|(known, _)| known == case);
+    fn member(self, class: &str, case: &str, name: &str, context: Context<'_>) -> Option<Value> {
+        let class = context.symbols.class(&context.resolve(class))?;
+        let is_case = class.cases.iter().any(|(declared, _)| declared == case);
         match name {
-            "value" if is_case => self.case(class, case, at),
+            "value" if is_case => self.case(class, case, context),
             "name" if is_case => Some(Value::String(case.to_owned())),
             _ => None,
         }
@@ -160,7 +162,7 @@ impl Evaluation<'_> {
         }
         if operator == "." {
             let (left, right) = (as_text(left)?, as_text(right)?);
-            spend(self.bytes, left.len() + right.len())?;
+            consume(self.bytes, left.len() + right.len())?;
             return Some(Value::String(left + &right));
         }
         if let (Some(left), Some(right)) = (left.as_i64(), right.as_i64()) {
@@ -200,7 +202,7 @@ impl Pairs {
     }
 
     /// Inserts a member. A key is an integer or a string. As in PHP, a numeric string becomes an integer.
-    fn put(&mut self, key: &Value, value: Value) -> Option<()> {
+    fn insert(&mut self, key: &Value, value: Value) -> Option<()> {
         let key = match key {
             Value::Bool(flag) => i64::from(*flag).to_string(),
             Value::Null => String::new(),
@@ -251,7 +253,7 @@ fn as_text(value: &Value) -> Option<String> {
     }
 }
 
-fn spend(budget: &Cell<usize>, amount: usize) -> Option<()> {
+fn consume(budget: &Cell<usize>, amount: usize) -> Option<()> {
     budget.set(budget.get().checked_sub(amount)?);
     Some(())
 }

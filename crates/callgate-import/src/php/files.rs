@@ -38,7 +38,7 @@ pub(super) struct Files {
 impl PhpOptions {
     fn skips_directory(&self, name: &OsStr, path: &Path) -> bool {
         let is_hidden = name.as_encoded_bytes().starts_with(b".");
-        let is_third_party = !self.vendor && THIRD_PARTY.iter().any(|one| name == *one);
+        let is_third_party = !self.vendor && THIRD_PARTY.iter().any(|directory| name == *directory);
         is_hidden || is_third_party || self.skips(name, path)
     }
 
@@ -48,20 +48,22 @@ impl PhpOptions {
 }
 
 impl Files {
-    pub(super) fn find(root: &Path, reading: &PhpOptions) -> anyhow::Result<Self> {
+    pub(super) fn find(root: &Path, options: &PhpOptions) -> anyhow::Result<Self> {
         let mut files = Self::default();
-        let mut waiting = vec![(PathBuf::new(), 0)];
-        while let Some((directory, depth)) = waiting.pop() {
-            let inner = match files.scan(root, &directory, reading) {
+        let mut pending = vec![(PathBuf::new(), 0)];
+        while let Some((directory, depth)) = pending.pop() {
+            let subdirectories = match files.scan(root, &directory, options) {
                 Err(error) if depth == 0 => return Err(error),
                 Err(error) => Err(format!("{error:#}")),
-                Ok(inner) if depth == MAX_DEPTH && !inner.is_empty() => {
+                Ok(subdirectories) if depth == MAX_DEPTH && !subdirectories.is_empty() => {
                     Err(format!("the directory is more than {MAX_DEPTH} levels deep"))
                 }
-                Ok(inner) => Ok(inner),
+                Ok(subdirectories) => Ok(subdirectories),
             };
-            match inner {
-                Ok(inner) => waiting.extend(inner.into_iter().map(|path| (path, depth + 1))),
+            match subdirectories {
+                Ok(subdirectories) => {
+                    pending.extend(subdirectories.into_iter().map(|path| (path, depth + 1)));
+                }
                 Err(reason) => files.add_unread(&directory, reason),
             }
             if files.paths.len() > MAX_FILES || files.entries > MAX_ENTRIES {
@@ -83,28 +85,31 @@ impl Files {
         &mut self,
         root: &Path,
         directory: &Path,
-        reading: &PhpOptions,
+        options: &PhpOptions,
     ) -> anyhow::Result<Vec<PathBuf>> {
-        let whole = root.join(directory);
-        let cannot = || format!("cannot read the directory `{}`", whole.display());
-        let mut inner = Vec::new();
-        for entry in std::fs::read_dir(&whole).with_context(cannot)? {
-            let entry = entry.with_context(cannot)?;
-            let kind = entry.file_type().with_context(cannot)?;
+        let full_path = root.join(directory);
+        let context = || format!("cannot read the directory `{}`", full_path.display());
+        let mut subdirectories = Vec::new();
+        for entry in std::fs::read_dir(&full_path).with_context(context)? {
+            let entry = entry.with_context(context)?;
+            let file_type = entry.file_type().with_context(context)?;
             let path = directory.join(entry.file_name());
             self.entries += 1;
             if self.entries > MAX_ENTRIES {
                 break;
             }
-            if kind.is_symlink() {
+            if file_type.is_symlink() {
                 self.links += 1;
-            } else if kind.is_dir() && !reading.skips_directory(&entry.file_name(), &path) {
-                inner.push(path);
-            } else if kind.is_file() && is_php(&path) && !reading.skips(&entry.file_name(), &path) {
+            } else if file_type.is_dir() && !options.skips_directory(&entry.file_name(), &path) {
+                subdirectories.push(path);
+            } else if file_type.is_file()
+                && is_php(&path)
+                && !options.skips(&entry.file_name(), &path)
+            {
                 self.paths.push(path);
             }
         }
-        Ok(inner)
+        Ok(subdirectories)
     }
 
     /// Returns the text of a file, with replacement characters for invalid UTF-8.
@@ -131,5 +136,5 @@ impl Files {
 
 fn is_php(path: &Path) -> bool {
     let extension = path.extension().and_then(OsStr::to_str).unwrap_or_default();
-    ["php", "inc", "module"].iter().any(|one| extension.eq_ignore_ascii_case(one))
+    ["php", "inc", "module"].iter().any(|suffix| extension.eq_ignore_ascii_case(suffix))
 }

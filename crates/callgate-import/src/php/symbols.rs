@@ -41,17 +41,17 @@ impl Symbols {
     }
 
     /// Returns the context of names that are written in a class.
-    pub(super) fn at<'t>(&'t self, class: &'t Class) -> Context<'t> {
+    pub(super) fn context_of<'t>(&'t self, class: &'t Class) -> Context<'t> {
         Context { symbols: self, scope: &class.scope, class: Some(class) }
     }
 
     pub(super) fn parent(&self, class: &Class) -> Option<&Class> {
         let parent = class.parent.as_deref()?;
-        self.class(&self.at(class).resolve(parent))
+        self.class(&self.context_of(class).resolve(parent))
     }
 
     pub(super) fn traits<'t>(&'t self, class: &'t Class) -> impl Iterator<Item = &'t Class> {
-        let find = |name: &String| self.class(&self.at(class).resolve(name));
+        let find = |name: &String| self.class(&self.context_of(class).resolve(name));
         class.traits.iter().filter_map(find)
     }
 }
@@ -61,51 +61,52 @@ impl<'t> Context<'t> {
     ///
     /// Doc comments often omit the import. If a short name resolves to no class, and exactly one class has this short
     /// name, the name refers to that class.
-    pub(super) fn resolve(self, written: &str) -> String {
+    pub(super) fn resolve(self, written_name: &str) -> String {
         let Self { symbols, scope, .. } = self;
-        let name = full_name(self, written);
+        let name = full_name(self, written_name);
         if let Some(class) = symbols.class(&name) {
             return class.name.clone();
         }
-        let lower = written.to_ascii_lowercase();
-        let is_short = !written.contains('\\') && !scope.uses.contains_key(&lower);
-        let named = symbols.by_short_name.get(&lower).filter(|_| is_short);
-        match named.map(Vec::as_slice) {
-            Some([only]) => symbols.classes.get(*only).map_or(name, |class| class.name.clone()),
+        let lower = written_name.to_ascii_lowercase();
+        let is_short = !written_name.contains('\\') && !scope.uses.contains_key(&lower);
+        let candidates = symbols.by_short_name.get(&lower).filter(|_| is_short);
+        match candidates.map(Vec::as_slice) {
+            Some([index]) => symbols.classes.get(*index).map_or(name, |class| class.name.clone()),
             _ => name,
         }
     }
 
     /// Returns a constant outside of classes. Searches the namespace first, then the global namespace.
-    pub(super) fn constant(self, written: &str) -> Option<(&'t Scope, &'t Expression)> {
+    pub(super) fn constant(self, written_name: &str) -> Option<(&'t Scope, &'t Expression)> {
         let constants = &self.symbols.constants;
-        let found = constants.get(&full_name(self, written));
-        let (scope, expression) = found.or_else(|| constants.get(written))?;
+        let found = constants.get(&full_name(self, written_name));
+        let (scope, expression) = found.or_else(|| constants.get(written_name))?;
         Some((scope.as_ref(), expression))
     }
 }
 
-fn full_name(at: Context<'_>, written: &str) -> String {
-    if let Some(name) = written.strip_prefix('\\') {
+fn full_name(context: Context<'_>, written_name: &str) -> String {
+    if let Some(name) = written_name.strip_prefix('\\') {
         return name.to_owned();
     }
-    match (written.to_ascii_lowercase().as_str(), at.class) {
+    match (written_name.to_ascii_lowercase().as_str(), context.class) {
         ("self" | "static" | "$this", Some(class)) => return class.name.clone(),
         ("parent", Some(Class { parent: Some(parent), .. }))
             if !parent.eq_ignore_ascii_case("parent") =>
         {
-            return full_name(at, parent);
+            return full_name(context, parent);
         }
-        ("self" | "static" | "$this" | "parent", _) => return written.to_owned(),
+        ("self" | "static" | "$this" | "parent", _) => return written_name.to_owned(),
         _ => {}
     }
-    let (first, rest) = written.split_once('\\').map_or((written, None), |(a, b)| (a, Some(b)));
+    let (first, rest) =
+        written_name.split_once('\\').map_or((written_name, None), |(a, b)| (a, Some(b)));
     if first.eq_ignore_ascii_case("namespace") {
-        return joined(&at.scope.namespace, rest.unwrap_or_default());
+        return joined(&context.scope.namespace, rest.unwrap_or_default());
     }
-    match (at.scope.uses.get(&first.to_ascii_lowercase()), rest) {
+    match (context.scope.uses.get(&first.to_ascii_lowercase()), rest) {
         (Some(imported), None) => imported.clone(),
         (Some(imported), Some(rest)) => format!("{imported}\\{rest}"),
-        (None, _) => joined(&at.scope.namespace, written),
+        (None, _) => joined(&context.scope.namespace, written_name),
     }
 }

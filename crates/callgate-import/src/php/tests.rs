@@ -24,7 +24,7 @@ const FILES: [&str; 5] = [
 ];
 
 /// Returns the declarations in texts, which may have syntax errors.
-fn declared(texts: &[&str]) -> Symbols {
+fn parse_symbols(texts: &[&str]) -> Symbols {
     let mut symbols = Symbols::default();
     let mut parser = Parser::new().unwrap();
     for text in texts {
@@ -34,18 +34,18 @@ fn declared(texts: &[&str]) -> Symbols {
 }
 
 fn read(texts: &[&str]) -> Source {
-    methods_of(&declared(texts), "source", "php").unwrap()
+    methods_of(&parse_symbols(texts), "source", "php").unwrap()
 }
 
 /// Returns the value of the constant `X` of the class `A`.
 fn constant(text: &str) -> Option<Value> {
-    let symbols = declared(&[text]);
+    let symbols = parse_symbols(&[text]);
     let class = symbols.class("A").unwrap();
-    evaluate(symbols.at(class), class.constants.get("X").unwrap())
+    evaluate(symbols.context_of(class), class.constants.get("X").unwrap())
 }
 
 #[test]
-fn constant_expressions_have_the_values_of_php() {
+fn constant_expressions_are_evaluated_as_in_php() {
     for (expression, value) in [
         ("1_000", json!(1000)),
         ("0x1F + 0b11 + 017 + 0o17", json!(64)),
@@ -98,7 +98,7 @@ fn constant_expressions_have_the_values_of_php() {
 }
 
 #[test]
-fn endless_constants_have_no_value() {
+fn recursive_and_oversized_constants_have_no_value() {
     let mut text = String::from("<?php class A { const C0 = 'aaaaaaaaaaaaaaaa'; const L0 = [1];");
     for number in 1..60 {
         let last = number - 1;
@@ -122,7 +122,7 @@ fn endless_constants_have_no_value() {
 }
 
 #[test]
-fn a_method_with_a_misspelled_tag_of_access_is_refused() {
+fn a_method_with_a_misspelled_access_tag_is_refused() {
     let read = |tag: &str| {
         let doc = format!("/** A text.\n* @rpc a\n* @{tag} admin\n*/");
         read(&[&format!("<?php class A {{ {doc} public function a() {{}} }}")])
@@ -143,8 +143,8 @@ fn a_method_with_a_misspelled_tag_of_access_is_refused() {
 }
 
 #[test]
-fn sections_are_separated_by_commas_and_an_empty_tag_is_refused() {
-    for (said, idents) in [
+fn sections_are_separated_by_commas_and_an_empty_section_tag_is_refused() {
+    for (tag_text, idents) in [
         ("users", Some("users")),
         ("users admin may too", Some("users")),
         ("users, admin", Some("users admin")),
@@ -156,24 +156,24 @@ fn sections_are_separated_by_commas_and_an_empty_tag_is_refused() {
         (" ,", None),
         ("users\n* @section", None),
     ] {
-        let doc = format!("/** A text.\n* @rpc a\n* @section {said}\n*/");
+        let doc = format!("/** A text.\n* @rpc a\n* @section {tag_text}\n*/");
         let source = read(&[&format!("<?php class A {{ {doc} public function a() {{}} }}")]);
         let needs = source.methods.first().and_then(|method| method.needs.clone());
         let needs: Option<Vec<String>> =
             needs.map(|needs| needs.into_iter().map(|(ident, _)| ident).collect());
-        assert_eq!(needs.map(|needs| needs.join(" ")).as_deref(), idents, "{said}");
+        assert_eq!(needs.map(|needs| needs.join(" ")).as_deref(), idents, "{tag_text}");
         assert_eq!(source.methods.len() + source.refused.len(), 1);
         let reason = source.refused.first().map_or("", |refused| refused.reason.as_str());
         assert_eq!(
             reason.contains("`@section` names no section"),
             idents.is_none(),
-            "{said}: {reason}"
+            "{tag_text}: {reason}"
         );
     }
 }
 
 #[test]
-fn names_are_resolved_like_in_php() {
+fn class_names_are_resolved_by_namespace_import_and_unique_short_name() {
     let source = read(&[
         r"<?php
         namespace App\Rpc;
@@ -220,10 +220,10 @@ fn names_are_resolved_like_in_php() {
 }
 
 #[test]
-fn deeply_nested_files_are_read() {
-    let deep = 20_000;
+fn deeply_nested_files_do_not_overflow_the_stack() {
+    let depth = 20_000;
     let nested = |open: &str, close: &str| {
-        let inner = format!("{}1{}", open.repeat(deep), close.repeat(deep));
+        let inner = format!("{}1{}", open.repeat(depth), close.repeat(depth));
         format!(
             "<?php class A {{ const X = {inner}; /** @rpc a */ function a($x = {inner}) {{}} }}"
         )
@@ -232,17 +232,18 @@ fn deeply_nested_files_are_read() {
         assert_eq!(constant(&text), None);
         assert_eq!(read(&[&text]).methods.len(), 1);
     }
-    let ifs = format!("<?php {} class A {{}} {}", "if (1) {".repeat(deep), "}".repeat(deep));
-    assert!(declared(&[&ifs]).classes.is_empty());
+    let nested_ifs =
+        format!("<?php {} class A {{}} {}", "if (1) {".repeat(depth), "}".repeat(depth));
+    assert!(parse_symbols(&[&nested_ifs]).classes.is_empty());
     let types =
-        format!("<?php class A {{ /** @rpc a */ function a({}int $x) {{}} }}", "?".repeat(deep));
+        format!("<?php class A {{ /** @rpc a */ function a({}int $x) {{}} }}", "?".repeat(depth));
     read(&[&types]);
     let doc = format!(
         "<?php class A {{ /** @rpc a\n@param {} $x */ function a($x) {{}} }}",
-        "(".repeat(deep)
+        "(".repeat(depth)
     );
     read(&[&doc]);
-    let text = "<?php [".repeat(deep);
+    let text = "<?php [".repeat(depth);
     assert!(syntax::read(&mut Parser::new().unwrap(), &text, "a.php").unwrap().1.is_some());
 }
 
@@ -309,15 +310,15 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_file_can_stop_an_import(
-        which in 0..FILES.len(),
+    fn edited_files_never_fail_the_import(
+        file_index in 0..FILES.len(),
         edits in prop::collection::vec(edit(), 1..12),
     ) {
-        let mut text: Vec<char> = FILES[which].chars().collect();
-        for (at, gone, new) in edits {
-            let at = at.index(text.len() + 1);
-            let end = (at + gone).min(text.len());
-            text.splice(at..end, new.chars());
+        let mut text: Vec<char> = FILES[file_index].chars().collect();
+        for (position, removed, new) in edits {
+            let position = position.index(text.len() + 1);
+            let end = (position + removed).min(text.len());
+            text.splice(position..end, new.chars());
         }
         let text: String = text.into_iter().collect();
         read(&[&text, FILES[2]]);
@@ -350,22 +351,22 @@ const SYNTAX: &[&str] = &[
 ];
 
 #[test]
-fn a_method_is_read_beside_any_syntax() {
-    let mut lost = Vec::new();
+fn a_method_is_read_next_to_syntax_of_php_8_1_to_8_5() {
+    let mut unread = Vec::new();
     for code in SYNTAX {
         let method =
             "/** @rpc a.get */ public function get(int $id, string $x = 'y'): int { return 1; }";
         let source = read(&[&format!("<?php {}", code.replace("METHOD", method))]);
-        if source.methods.iter().all(|it| it.row.rpc_method != "a.get") {
-            lost.push(*code);
+        if source.methods.iter().all(|method| method.row.rpc_method != "a.get") {
+            unread.push(*code);
         }
     }
-    assert_eq!(lost, [""; 0]);
+    assert_eq!(unread, [""; 0]);
 }
 
 /// All defaults together would take gigabytes.
 #[test]
-fn the_constants_of_a_method_are_bounded() {
+fn the_total_size_of_the_constants_of_a_method_is_limited() {
     let text = "a".repeat(900_000);
     let params: Vec<String> = (0..4000).map(|n| format!("$p{n} = self::LONG")).collect();
     let file = format!(

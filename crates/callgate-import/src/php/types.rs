@@ -13,11 +13,11 @@ use super::syntax::{Class, Expression, Kind};
 const MAX_CASES: usize = 1_000;
 
 /// Parses a type. An enum is replaced by its values.
-fn read(at: Context<'_>, text: &str) -> Result<TypeExpr, TypeError> {
+fn read(context: Context<'_>, text: &str) -> Result<TypeExpr, TypeError> {
     let resolve = |name: &str| {
-        let name = at.resolve(name);
-        let class = at.symbols.class(&name).filter(|class| class.kind == Kind::Enum);
-        let values = class.and_then(|class| values(class, at.symbols));
+        let name = context.resolve(name);
+        let class = context.symbols.class(&name).filter(|class| class.kind == Kind::Enum);
+        let values = class.and_then(|class| values(class, context.symbols));
         values.or_else(|| ClassName::parse(&name).map(TypeExpr::Class))
     };
     // With the values of its enums, the type may be too long for the registry.
@@ -27,12 +27,12 @@ fn read(at: Context<'_>, text: &str) -> Result<TypeExpr, TypeError> {
 /// Combines the types of a signature and of a doc comment. If there is neither, the result is `mixed`. If the doc
 /// comment is invalid and therefore ignored, also returns its error.
 pub(super) fn read_both(
-    at: Context<'_>,
+    context: Context<'_>,
     native: Option<&str>,
     documented: Option<&str>,
 ) -> Result<(TypeExpr, Option<TypeError>), TypeError> {
-    let native = native.map(|text| read(at, text));
-    let documented = documented.map(|text| read(at, text));
+    let native = native.map(|text| read(context, text));
+    let documented = documented.map(|text| read(context, text));
     Ok(match (native, documented) {
         (None, None) => (TypeExpr::Mixed, None),
         (Some(Ok(native)), None) => (native, None),
@@ -62,11 +62,11 @@ fn refined(native: TypeExpr, documented: TypeExpr) -> TypeExpr {
 fn is_narrower(native: &TypeExpr, other: &TypeExpr) -> bool {
     use TypeExpr as T;
     match (native, other) {
-        (T::Union(natives), T::Union(all)) => all
-            .iter()
-            .all(|one| natives.iter().any(|native| native == one || is_narrower(native, one))),
+        (T::Union(natives), T::Union(members)) => members.iter().all(|member| {
+            natives.iter().any(|native| native == member || is_narrower(native, member))
+        }),
         (T::Union(natives), other) => natives.iter().any(|native| is_narrower(native, other)),
-        (native, T::Union(all)) => all.iter().all(|one| is_narrower(native, one)),
+        (native, T::Union(members)) => members.iter().all(|member| is_narrower(native, member)),
         (T::Array, T::List(_) | T::Map(_) | T::Tuple(_) | T::Shape(_))
         | (T::Object, T::Class(_) | T::Shape(_))
         | (T::Int { min: None, max: None }, T::Int { .. })
@@ -92,7 +92,7 @@ fn values(class: &Class, symbols: &Symbols) -> Option<TypeExpr> {
     let value = |(name, value): &(String, Option<Expression>)| {
         let value = match value {
             None => Some(Value::String(name.clone())),
-            Some(value) => evaluate(symbols.at(class), value),
+            Some(value) => evaluate(symbols.context_of(class), value),
         };
         match value? {
             Value::String(text) => Some(Literal::String(text)),
@@ -100,11 +100,13 @@ fn values(class: &Class, symbols: &Symbols) -> Option<TypeExpr> {
             _ => None,
         }
     };
-    let first = class.cases.iter().take(MAX_CASES).map(value).collect::<Option<Vec<Literal>>>()?;
-    let is_text = matches!(first.first()?, Literal::String(_));
-    let union = TypeExpr::union_of(first.into_iter().map(TypeExpr::Literal));
-    let is_whole = class.cases.len() <= MAX_CASES && union.to_string().parse::<TypeExpr>().is_ok();
-    Some(match (is_whole, is_text) {
+    let literals =
+        class.cases.iter().take(MAX_CASES).map(value).collect::<Option<Vec<Literal>>>()?;
+    let is_text = matches!(literals.first()?, Literal::String(_));
+    let union = TypeExpr::union_of(literals.into_iter().map(TypeExpr::Literal));
+    let is_complete =
+        class.cases.len() <= MAX_CASES && union.to_string().parse::<TypeExpr>().is_ok();
+    Some(match (is_complete, is_text) {
         (true, _) => union,
         // There are too many values to list them.
         (false, true) => TypeExpr::String,
@@ -117,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_in_types_get_their_namespace() {
+    fn class_names_in_types_are_resolved() {
         let resolve = |name: &str| {
             let name = name.trim_start_matches(['\\', '$']);
             ClassName::parse(&format!("A\\{name}")).map(TypeExpr::Class)
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrower_doc_comment_wins() {
+    fn a_doc_comment_type_applies_only_if_it_is_narrower() {
         for (native, documented, expected) in [
             ("array", "int[]", "int[]"),
             ("array", "array<string, int>", "array<string, int>"),

@@ -17,23 +17,23 @@ pub(super) fn missing(
     tokens: &[TokenRow],
 ) -> (ImportAccess, Vec<String>) {
     let mut notes = Vec::new();
-    let known: HashSet<&str> = rows.sections.iter().map(|row| row.ident.as_str()).collect();
-    let sections = proposal.sections.iter().filter(|row| !known.contains(row.ident.as_str()));
+    let existing: HashSet<&str> = rows.sections.iter().map(|row| row.ident.as_str()).collect();
+    let sections = proposal.sections.iter().filter(|row| !existing.contains(row.ident.as_str()));
 
-    let named = rows.roles.iter().map(|row| (row.id, row.caption.as_str()));
+    let names = rows.roles.iter().map(|row| (row.id, row.caption.as_str()));
     let referenced = rows.role_grants.iter().map(|row| row.id_holder);
     let referenced = referenced.chain(rows.users.iter().filter_map(|row| row.id_type));
-    let known = Known::new("role", named, referenced.collect());
-    let named = proposal.roles.iter().map(|row| (row.id, row.caption.as_str()));
-    let (roles, new_roles) = known.assign(named, holders(proposal, role_id), &mut notes);
+    let existing = ExistingHolders::new("role", names, referenced.collect());
+    let names = proposal.roles.iter().map(|row| (row.id, row.caption.as_str()));
+    let (roles, new_roles) = existing.assign(names, holder_ids(proposal, role_id), &mut notes);
 
-    let named = rows.users.iter().map(|row| (row.id, row.login.as_str()));
+    let names = rows.users.iter().map(|row| (row.id, row.login.as_str()));
     let referenced = rows.user_grants.iter().map(|row| row.id_holder);
     let referenced = referenced.chain(tokens.iter().map(|row| row.id_user));
     let referenced = referenced.chain(rows.credentials.iter().map(|row| row.id_user));
-    let known = Known::new("user", named, referenced.collect());
-    let named = proposal.users.iter().map(|row| (row.id, row.login.as_str()));
-    let (users, new_users) = known.assign(named, holders(proposal, user_id), &mut notes);
+    let existing = ExistingHolders::new("user", names, referenced.collect());
+    let names = proposal.users.iter().map(|row| (row.id, row.login.as_str()));
+    let (users, new_users) = existing.assign(names, holder_ids(proposal, user_id), &mut notes);
 
     let user = |row: &UserRow| {
         let id_type = row.id_type.and_then(|id| roles.get(&id)).copied();
@@ -57,7 +57,7 @@ fn role_id(holder: GrantHolder) -> Option<i64> {
     if let GrantHolder::Role(id) = holder { Some(id) } else { None }
 }
 
-fn holders(proposal: &AccessProposal, id: impl Fn(GrantHolder) -> Option<i64>) -> BTreeSet<i64> {
+fn holder_ids(proposal: &AccessProposal, id: impl Fn(GrantHolder) -> Option<i64>) -> BTreeSet<i64> {
     proposal.grants.iter().filter_map(|grant| id(grant.holder)).collect()
 }
 
@@ -73,7 +73,7 @@ fn missing_grants(
         rows.sections.iter().map(|row| (row.id, row.ident.as_str())).collect();
     let of_roles = rows.role_grants.iter().map(|row| (false, row));
     let of_users = rows.user_grants.iter().map(|row| (true, row));
-    let known: HashSet<(bool, i64, &str)> = of_roles
+    let existing: HashSet<(bool, i64, &str)> = of_roles
         .chain(of_users)
         .filter_map(|(is_user, row)| Some((is_user, row.id_holder, *idents.get(&row.id_section)?)))
         .collect();
@@ -85,7 +85,7 @@ fn missing_grants(
         };
         let Some(&id) = id else { continue };
         let key = (is_user, id, grant.section.as_str());
-        if !known.contains(&key) {
+        if !existing.contains(&key) {
             let value = lowest.entry(key).or_insert(grant.value);
             *value = grant.value.min(*value);
         }
@@ -98,39 +98,39 @@ fn missing_grants(
 }
 
 /// Users or roles of the registry.
-struct Known<'a> {
-    what: &'static str,
+struct ExistingHolders<'a> {
+    kind: &'static str,
     by_name: HashMap<&'a str, i64>,
     by_id: HashMap<i64, &'a str>,
     /// Ids that other rows refer to. A new user with such an id would inherit those rows.
     referenced: HashSet<i64>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> ExistingHolders<'a> {
     fn new(
-        what: &'static str,
+        kind: &'static str,
         all: impl Iterator<Item = (i64, &'a str)> + Clone,
         referenced: HashSet<i64>,
     ) -> Self {
         let by_name = all.clone().map(|(id, name)| (name, id)).collect();
-        Self { what, by_name, by_id: all.collect(), referenced }
+        Self { kind, by_name, by_id: all.collect(), referenced }
     }
 
     /// Returns the registry's id for each id of the source, and the ids that are new.
     fn assign(
         mut self,
-        others: impl Iterator<Item = (i64, &'a str)>,
-        mut holders: BTreeSet<i64>,
+        proposed: impl Iterator<Item = (i64, &'a str)>,
+        mut holder_ids: BTreeSet<i64>,
         notes: &mut Vec<String>,
     ) -> (HashMap<i64, i64>, HashSet<i64>) {
         let (mut ids, mut new) = (HashMap::new(), HashSet::new());
-        let (what, mut seen) = (self.what, HashSet::new());
-        for (id, name) in others {
-            holders.remove(&id);
-            let refusal = if !seen.insert(name) {
+        let (kind, mut names) = (self.kind, HashSet::new());
+        for (id, name) in proposed {
+            holder_ids.remove(&id);
+            let reason = if !names.insert(name) {
                 "the source contains this name twice".to_owned()
-            } else if let Some(&here) = self.by_name.get(name) {
-                ids.entry(id).or_insert(here);
+            } else if let Some(&existing_id) = self.by_name.get(name) {
+                ids.entry(id).or_insert(existing_id);
                 continue;
             } else if let Some(other) = self.by_id.get(&id) {
                 format!("in the registry, id {id} is `{other}`")
@@ -142,12 +142,12 @@ impl<'a> Known<'a> {
                 new.insert(id);
                 continue;
             };
-            notes.push(format!("note: {what} `{name}` and its grants are not imported: {refusal}"));
+            notes.push(format!("note: {kind} `{name}` and its grants are not imported: {reason}"));
         }
         // A later user with this id would inherit the grants.
-        for id in holders {
+        for id in holder_ids {
             notes.push(format!(
-                "note: the grants of {what} {id} are not imported: in the source, this {what} does not \
+                "note: the grants of {kind} {id} are not imported: in the source, this {kind} does not \
                  exist or has no name"
             ));
         }

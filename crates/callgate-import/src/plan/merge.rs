@@ -23,7 +23,7 @@ pub(super) struct Registry<'a> {
     pub(super) needs: RequiredSectionsByKey,
     pub(super) by_action: HashMap<(String, String), Vec<&'a MethodRow>>,
     /// Ids by their form in lower case.
-    in_lower_case: HashMap<String, &'a str>,
+    by_lower_case_id: HashMap<String, &'a str>,
 }
 
 impl Merged {
@@ -64,13 +64,13 @@ impl<'a> Registry<'a> {
             written: HashMap::new(),
             needs: RequiredSectionsByKey::of_rows(rows),
             by_action: HashMap::new(),
-            in_lower_case: HashMap::new(),
+            by_lower_case_id: HashMap::new(),
         };
         for row in &rows.methods {
             let id = row.rpc_method.as_str();
             registry.methods.entry(id).or_insert(row);
             registry.by_action.entry(row.action_key()).or_default().push(row);
-            registry.in_lower_case.insert(id.to_ascii_lowercase(), id);
+            registry.by_lower_case_id.insert(id.to_ascii_lowercase(), id);
         }
         let key = |row: &'a ImportRow| (row.upstream.as_str(), row.rpc_method.as_str());
         registry.written.extend(written.iter().map(|row| (key(row), row)));
@@ -78,7 +78,7 @@ impl<'a> Registry<'a> {
     }
 
     /// Returns the note of the last import of a proposed method.
-    pub(super) fn last(&self, proposal: &Proposal) -> Option<&'a ImportRow> {
+    pub(super) fn last_import(&self, proposal: &Proposal) -> Option<&'a ImportRow> {
         let (id, upstream) = (proposal.row.rpc_method.as_str(), proposal.row.upstream_name());
         self.methods.get(id).filter(|row| row.upstream_name() == upstream)?;
         self.written.get(&(upstream, id)).copied()
@@ -96,7 +96,8 @@ impl<'a> Registry<'a> {
             return Err(case_conflict(other));
         }
         let old_row = self.methods.get(id).copied();
-        if let Some(owner) = old_row.map(MethodRow::upstream_name).filter(|it| *it != upstream) {
+        if let Some(owner) = old_row.map(MethodRow::upstream_name).filter(|name| *name != upstream)
+        {
             let is_configured = |names: &Vec<String>| names.iter().any(|name| name == owner);
             return Err(if self.options.upstreams.as_ref().is_none_or(is_configured) {
                 format!(
@@ -110,7 +111,7 @@ impl<'a> Registry<'a> {
             });
         }
         let last = last.map(Written::parse);
-        let (mut row, mut changes, mut by_hand) = match old_row {
+        let (mut row, mut changes, mut overridden) = match old_row {
             Some(row) => merge_columns(row, proposal, last.as_ref()),
             None => (new_row(&proposal.row), Vec::new(), Vec::new()),
         };
@@ -125,29 +126,29 @@ impl<'a> Registry<'a> {
         if upstream != LOCAL {
             check(&row).map_err(|error| error.to_string())?;
         }
-        let is_moved = old_row.is_some_and(|old| old.action_key() != row.action_key());
-        let claimed = needs.new.as_ref().or(old.as_ref().filter(|_| is_moved));
+        let is_action_key_changed = old_row.is_some_and(|old| old.action_key() != row.action_key());
+        let claimed = needs.new.as_ref().or(old.as_ref().filter(|_| is_action_key_changed));
         claimed.map_or(Ok(()), |claimed| self.check_actions(&row, claimed))?;
-        if needs.kept == Some(KeepReason::ByHand) {
-            by_hand.push("sections");
+        if needs.kept == Some(KeepReason::Overridden) {
+            overridden.push("sections");
         }
-        let by_hand = Some(by_hand.join(", ")).filter(|columns| !columns.is_empty());
-        let by_hand = by_hand.map(|columns| format!("{columns}, changed by hand"));
-        let another = "sections, because another kind of source requires more".to_owned();
-        let another = Some(another).filter(|_| needs.kept == Some(KeepReason::Another));
+        let overridden = Some(overridden.join(", ")).filter(|columns| !columns.is_empty());
+        let overridden = overridden.map(|columns| format!("{columns}, changed by hand"));
+        let other_kind = "sections, because another kind of source requires more".to_owned();
+        let other_kind = Some(other_kind).filter(|_| needs.kept == Some(KeepReason::OtherKind));
         Ok(Merged {
             row,
             needs: needs.new.clone(),
             old_needs: old,
             written: Written::new(proposal, needs, last.as_ref()),
             changes,
-            kept: by_hand.into_iter().chain(another).collect(),
+            kept: overridden.into_iter().chain(other_kind).collect(),
         })
     }
 
     /// Returns an id that differs from this one only in case. Both would share their actions.
     fn differs_in_case(&self, id: &str) -> Option<&'a str> {
-        let other = self.in_lower_case.get(&id.to_ascii_lowercase()).copied()?;
+        let other = self.by_lower_case_id.get(&id.to_ascii_lowercase()).copied()?;
         (other != id && !self.methods.contains_key(id)).then_some(other)
     }
 
@@ -188,32 +189,33 @@ fn merge_columns(
     last: Option<&Written>,
 ) -> (MethodRow, Vec<Difference>, Vec<&'static str>) {
     let (old_row, new_row, mut row) = (normalized(row), normalized(&proposal.row), row.clone());
-    let (mut changes, mut by_hand) = (Vec::new(), Vec::new());
+    let (mut changes, mut overridden) = (Vec::new(), Vec::new());
     for column in columns() {
         let (old, new) = (column.get(&old_row), column.get(&new_row));
         let is_unknown = proposal.unknown.contains(&column.name);
         if old == new || is_unknown || (new.is_none() && keeps_names(column)) {
             continue;
         }
-        if is_by_hand(column.name, &old_row, last) {
+        if is_overridden(column.name, &old_row, last) {
             let is_approved_guess =
                 column.name == "safety" && new_row.safety_or_guess() == (old.as_deref(), true);
             if !is_approved_guess {
-                by_hand.push(column.name);
+                overridden.push(column.name);
             }
         } else {
             column.get_mut(&mut row).clone_from(new);
             changes.push((column.name, old.clone(), new.clone()));
         }
     }
-    (row, changes, by_hand)
+    (row, changes, overridden)
 }
 
 /// Returns `true` if a person has changed a column since the last import. If no import has recorded a value, parameters
 /// and results count as unchanged, and all other columns as changed by a person.
-pub(super) fn is_by_hand(column: &str, row: &MethodRow, last: Option<&Written>) -> bool {
-    let value =
-        |name: &str| columns().find(|it| it.name == name).and_then(|it| it.get(row).as_deref());
+pub(super) fn is_overridden(column: &str, row: &MethodRow, last: Option<&Written>) -> bool {
+    let value = |name: &str| {
+        columns().find(|other| other.name == name).and_then(|other| other.get(row).as_deref())
+    };
     match group(column) {
         [] => value(column) != last.and_then(|last| last.get(column)),
         group => last.is_some_and(|last| {

@@ -8,7 +8,7 @@ use callgate_registry::{MethodRow, SqlStore};
 use serde::Serialize;
 
 use super::columns::{columns, group, keeps_names, normalized};
-use super::merge::is_by_hand;
+use super::merge::is_overridden;
 use super::required_sections::{display, masks, section_names};
 use super::written::Written;
 use crate::hinted::hinted;
@@ -62,7 +62,8 @@ impl ImportedMethod {
             let Some(source) = self.written.recorded(column.name) else { continue };
             let value = column.get(&row);
             let is_name = source.is_none() && keeps_names(column);
-            if !is_name && value != source && is_by_hand(column.name, &row, Some(&self.written)) {
+            if !is_name && value != source && is_overridden(column.name, &row, Some(&self.written))
+            {
                 let (value, source) = (value.clone(), source.clone());
                 overrides.push(Override { column: column.name, value, source });
             }
@@ -85,9 +86,9 @@ impl ImportedMethod {
             row.sections = section_names(written);
             return Ok(Some(masks(written)));
         }
-        let one = [column];
+        let single = [column];
         let group = group(column);
-        for name in if group.is_empty() { &one } else { group } {
+        for name in if group.is_empty() { &single } else { group } {
             let value = self.written.recorded(name).ok_or_else(|| self.unknown(name))?;
             for column in columns().filter(|column| column.name == *name) {
                 column.get_mut(row).clone_from(value);

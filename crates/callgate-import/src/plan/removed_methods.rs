@@ -14,11 +14,17 @@ impl Plan {
     /// Removes methods that the source no longer has. Keeps methods that the source still has but that are refused now.
     pub(super) fn remove_missing(&mut self, registry: &Registry<'_>) {
         let Registry { source, options, .. } = registry;
-        let known: HashSet<&str> = source
+        let current_ids: HashSet<&str> = source
             .methods
             .iter()
             .map(|method| method.row.rpc_method.as_str())
-            .chain(source.refused.iter().filter(|it| !it.hides).map(|it| it.id.as_str()))
+            .chain(
+                source
+                    .refused
+                    .iter()
+                    .filter(|refusal| !refusal.hides)
+                    .map(|refusal| refusal.id.as_str()),
+            )
             .collect();
         let suffix = options.name_suffix();
         let is_superseded = |name: &str| {
@@ -27,7 +33,7 @@ impl Plan {
         let mut missing: Vec<&ImportRow> = registry.written.values().copied().collect();
         missing.retain(|note| {
             source.upstreams.contains(&note.upstream)
-                && !known.contains(note.rpc_method.as_str())
+                && !current_ids.contains(note.rpc_method.as_str())
                 && options.selects(&note.rpc_method)
         });
         missing.sort_by(|a, b| a.rpc_method.cmp(&b.rpc_method));
@@ -40,7 +46,7 @@ impl Plan {
             if note.source == source.name || is_superseded(&note.source) {
                 self.remove(row, note, written, options.prune);
             } else if written.also_in.remove(&source.name) {
-                self.note(&written, note, &note.source);
+                self.record_note(&written, note, &note.source);
             }
         }
         if !self.removed.is_empty() && source.can_be_named() {
@@ -58,7 +64,7 @@ impl Plan {
             self.kept.push(Refusal::new(&note.rpc_method, reason));
             // This style was set for all methods of the source that no longer has the method.
             written.source_params_by = None;
-            return self.note(&written, note, &other);
+            return self.record_note(&written, note, &other);
         }
         let was_removed = std::mem::replace(&mut written.is_removed, true);
         if prune {
@@ -66,7 +72,7 @@ impl Plan {
         } else if written.is_hidden() || normalized(row).exposed.as_deref() == Some("0") {
             // The method was hidden before. If a person has exposed it since then, it stays exposed.
             if !was_removed {
-                self.note(&written, note, &note.source);
+                self.record_note(&written, note, &note.source);
             }
             return;
         } else {

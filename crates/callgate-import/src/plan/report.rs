@@ -58,15 +58,15 @@ impl Report {
         plan.added.iter().for_each(|added| report.added(added, detail));
         plan.changed.iter().for_each(|changed| report.changed(changed, detail));
         for id in &plan.removed {
-            let how = if plan.is_pruned { "deleted" } else { "hidden" };
-            report.data(format_args!("- {id}  ({how})"));
+            let action = if plan.is_pruned { "deleted" } else { "hidden" };
+            report.data(format_args!("- {id}  ({action})"));
         }
         for row in &plan.import.types {
             let sign = if plan.changed_types.contains(&row.name) { "~" } else { "+" };
             report.data(format_args!("{sign} class {}", row.name));
-            for shape in [&row.fields, &row.schema] {
-                let shape = shape.as_deref().filter(|_| detail == Detail::Full);
-                report.value_lines("+", &lines(shape), detail);
+            for definition in [&row.fields, &row.schema] {
+                let definition = definition.as_deref().filter(|_| detail == Detail::Full);
+                report.value_lines("+", &lines(definition), detail);
             }
         }
         report.access(plan);
@@ -79,8 +79,8 @@ impl Report {
     /// Reports what was written.
     pub(super) fn of_import(source: &Source, plan: &Plan) -> Self {
         let mut report = Self::begin(source, plan);
-        let how = if plan.is_pruned { "deleted" } else { "hidden; `--prune` deletes it" };
-        plan.removed.iter().for_each(|id| report.finding("removed", id, how));
+        let action = if plan.is_pruned { "deleted" } else { "hidden; `--prune` deletes it" };
+        plan.removed.iter().for_each(|id| report.finding("removed", id, action));
         report.findings(source, plan);
         let ImportAccess { sections, roles, users, grants, .. } = &plan.import.access;
         if !plan.import.access.is_empty() {
@@ -113,8 +113,8 @@ impl Report {
         self.lines.push(Line::Note(one_line(&line.to_string())));
     }
 
-    fn finding(&mut self, what: &str, id: &str, reason: &str) {
-        self.data(format_args!("{what:<8} {id}: {reason}"));
+    fn finding(&mut self, label: &str, id: &str, reason: &str) {
+        self.data(format_args!("{label:<8} {id}: {reason}"));
     }
 
     /// Reports the origin of the methods, and changes of the access to them.
@@ -126,7 +126,7 @@ impl Report {
         let all = if upstreams.is_empty() { "none".to_owned() } else { upstreams.join(", ") };
         report.note(format_args!("from {}, for upstream {all}", source.name));
         source.notes.iter().chain(&plan.notes).for_each(|note| report.note(note));
-        report.openness(plan);
+        report.callers(plan);
         for Changed { id, fields } in &plan.changed {
             for (field, old, new) in fields {
                 match (*field, old.as_deref(), new.as_deref()) {
@@ -147,13 +147,14 @@ impl Report {
     }
 
     /// Reports who can call the new methods.
-    fn openness(&mut self, plan: &Plan) {
+    fn callers(&mut self, plan: &Plan) {
         let login = Section::authenticated();
         let exposed = plan.added.iter().filter(|added| added.row.exposed.as_deref() != Some("0"));
         let needs: Vec<&RequiredSections> = exposed.map(|added| &added.needs).collect();
         let (all, open) = (needs.len(), needs.iter().filter(|needs| needs.is_empty()).count());
-        let is_login = |needs: &RequiredSections| needs.keys().all(|ident| ident == login.as_str());
-        let users = needs.iter().filter(|needs| is_login(needs)).count() - open;
+        let requires_only_login =
+            |needs: &RequiredSections| needs.keys().all(|ident| ident == login.as_str());
+        let users = needs.iter().filter(|needs| requires_only_login(needs)).count() - open;
         let sections = all - open - users;
         if users > 0 || sections > 0 {
             self.note(format_args!(
@@ -225,7 +226,7 @@ impl Report {
         }
         for ImportGrant { holder, section, value } in grants {
             // New holders are shown by name, existing holders by id.
-            let (what, id, name) = match holder {
+            let (kind, id, name) = match holder {
                 GrantHolder::User(id) => {
                     ("user", id, users.iter().find(|row| row.id == *id).map(|row| &row.login))
                 }
@@ -234,7 +235,7 @@ impl Report {
                 }
             };
             let name = name.map_or_else(|| id.to_string(), Clone::clone);
-            self.data(format_args!("+ grant {what} {name} {section}:{}", Mask::granted(*value)));
+            self.data(format_args!("+ grant {kind} {name} {section}:{}", Mask::granted(*value)));
         }
     }
 
@@ -246,9 +247,9 @@ impl Report {
             ("kept", &plan.kept),
             ("refused", &plan.refused),
         ];
-        for (what, all) in findings {
+        for (label, all) in findings {
             for Refusal { id, reason, .. } in all {
-                self.finding(what, id, reason);
+                self.finding(label, id, reason);
             }
         }
     }
@@ -290,7 +291,8 @@ fn params(schema: Option<&str>, params: Option<&str>) -> String {
     let optional = |is_optional: bool| if is_optional { "?" } else { "" };
     let names: Vec<String> = if let Some(schema) = parsed(schema) {
         let required = schema.get("required").and_then(Value::as_array);
-        let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|it| it == name));
+        let is_required =
+            |name: &str| required.is_some_and(|all| all.iter().any(|entry| entry == name));
         let properties = schema.get("properties").and_then(Value::as_object);
         let names = properties.into_iter().flat_map(|properties| properties.keys());
         names.map(|name| format!("{name}{}", optional(!is_required(name)))).collect()

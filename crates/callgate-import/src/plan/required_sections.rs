@@ -12,7 +12,7 @@ use crate::source::{Proposal, RequiredMask, kind};
 
 /// Recorded instead of a kind of source if several kinds specified the required sections. None of them alone may remove
 /// sections or lower masks.
-const SEVERAL: &str = "several";
+const SEVERAL_KINDS: &str = "several";
 
 /// The required sections of a method after an import.
 #[derive(Debug, Default)]
@@ -29,9 +29,9 @@ pub(super) struct MergedSections {
 /// Reason why the required sections of a source are not written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeepReason {
-    ByHand,
+    Overridden,
     /// Another kind of source requires more.
-    Another,
+    OtherKind,
 }
 
 impl MergedSections {
@@ -46,32 +46,33 @@ impl MergedSections {
         source: &str,
     ) -> Self {
         let written = last.and_then(|last| last.sections.as_ref());
-        let by = last.and_then(|last| last.sections_by.as_deref());
+        let written_by = last.and_then(|last| last.sections_by.as_deref());
         let unchanged = |kept| Self {
             new: None,
             written: written.cloned(),
-            written_by: by.map(ToOwned::to_owned),
+            written_by: written_by.map(ToOwned::to_owned),
             kept,
         };
         let Some(proposed) = proposal.needs.as_deref() else { return unchanged(None) };
-        let is_ours = written.is_none_or(RequiredSections::is_empty) || by == Some(kind(source));
+        let can_replace =
+            written.is_none_or(RequiredSections::is_empty) || written_by == Some(kind(source));
         let (none, is_new) = (RequiredSections::new(), old.is_none());
         let old = old.unwrap_or(&none);
-        let proposed = with_masks(proposed, row, old, is_ours);
+        let proposed = with_masks(proposed, row, old, can_replace);
         if written.map_or(!old.is_empty(), |written| written != old) {
-            return unchanged((proposed != *old).then_some(KeepReason::ByHand));
+            return unchanged((proposed != *old).then_some(KeepReason::Overridden));
         }
-        let new = if is_ours { proposed.clone() } else { strictest(old, &proposed) };
-        let kept = (new != proposed).then_some(KeepReason::Another);
-        if !is_ours && new == *old {
+        let new = if can_replace { proposed.clone() } else { strictest(old, &proposed) };
+        let kept = (new != proposed).then_some(KeepReason::OtherKind);
+        if !can_replace && new == *old {
             return unchanged(kept);
         }
         let is_one_source = new == proposed && !proposal.has_combined_needs;
-        let by = if is_one_source { kind(source) } else { SEVERAL };
+        let written_by = if is_one_source { kind(source) } else { SEVERAL_KINDS };
         Self {
             new: (is_new || new != *old).then(|| new.clone()),
             written: Some(new),
-            written_by: Some(by.to_owned()),
+            written_by: Some(written_by.to_owned()),
             kept,
         }
     }
@@ -84,33 +85,33 @@ fn with_masks(
     needs: &[(String, RequiredMask)],
     row: &MethodRow,
     old: &RequiredSections,
-    is_ours: bool,
+    can_replace: bool,
 ) -> RequiredSections {
-    let reads = row.safety_or_guess().0 == Some(Safety::ReadOnly.as_str());
-    let by_safety = if reads { Mask::Read } else { Mask::Write }.value().to_string();
-    let mut all = RequiredSections::new();
-    for (ident, needed) in needs {
-        let mask = match (needed, old.get(ident)) {
+    let is_read_only = row.safety_or_guess().0 == Some(Safety::ReadOnly.as_str());
+    let by_safety = if is_read_only { Mask::Read } else { Mask::Write }.value().to_string();
+    let mut merged = RequiredSections::new();
+    for (ident, required) in needs {
+        let mask = match (required, old.get(ident)) {
             (RequiredMask::Mask(mask), _) => mask.value().to_string(),
             (RequiredMask::Closed, _) => CLOSED.to_owned(),
             (RequiredMask::BySafety, Some(old))
-                if !is_ours || strictness(old) > strictness(&by_safety) =>
+                if !can_replace || strictness(old) > strictness(&by_safety) =>
             {
                 old.clone()
             }
             (RequiredMask::BySafety, _) => by_safety.clone(),
         };
-        tighten(&mut all, ident, &mask);
+        tighten(&mut merged, ident, &mask);
     }
-    all
+    merged
 }
 
-pub(super) fn strictest(one: &RequiredSections, other: &RequiredSections) -> RequiredSections {
-    let mut all = one.clone();
-    for (ident, mask) in other {
-        tighten(&mut all, ident, mask);
+pub(super) fn strictest(first: &RequiredSections, second: &RequiredSections) -> RequiredSections {
+    let mut merged = first.clone();
+    for (ident, mask) in second {
+        tighten(&mut merged, ident, mask);
     }
-    all
+    merged
 }
 
 /// Returns the value of the column `sections`. It repeats the sections of the actions, so that a method becomes closed,

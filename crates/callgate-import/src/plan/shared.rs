@@ -20,41 +20,42 @@ pub(super) fn share_actions<'m>(
     }
     let mut notes = Vec::new();
     for (key, group) in by_key {
-        let ids: HashSet<&str> = group.iter().map(|it| it.row.rpc_method.as_str()).collect();
+        let ids: HashSet<&str> =
+            group.iter().map(|merged| merged.row.rpc_method.as_str()).collect();
         let rows = registry.by_action.get(&key).map(Vec::as_slice).unwrap_or_default();
         let is_other = |row: &&&MethodRow| !ids.contains(row.rpc_method.as_str());
         let others: Vec<&&MethodRow> = rows.iter().filter(is_other).collect();
         // The registry may contain actions without a method, which were written before the method.
-        let mut all =
+        let mut combined =
             if rows.is_empty() { registry.needs.of_key(&key) } else { RequiredSections::new() };
         for needs in others.iter().map(|row| registry.needs.of(row)) {
-            all = strictest(&all, &needs);
+            combined = strictest(&combined, &needs);
         }
         for merged in &group {
-            all = strictest(&all, &merged.needs_after());
+            combined = strictest(&combined, &merged.needs_after_import());
         }
-        for row in others.iter().filter(|row| registry.needs.of(row) != all) {
-            let (id, needs) = (&row.rpc_method, display(&all).unwrap_or_default());
+        for row in others.iter().filter(|row| registry.needs.of(row) != combined) {
+            let (id, needs) = (&row.rpc_method, display(&combined).unwrap_or_default());
             let (plugin, method) = row.permission_key();
             notes.push(format!(
                 "note: `{id}` now requires {needs}, because other methods of plugin `{plugin}` and function `{method}` require it"
             ));
         }
         for merged in group {
-            merged.require(&all, registry);
+            merged.require(&combined, registry);
         }
     }
     notes
 }
 
 impl Merged {
-    fn needs_after(&self) -> RequiredSections {
+    fn needs_after_import(&self) -> RequiredSections {
         self.needs.clone().or_else(|| self.old_needs.clone()).unwrap_or_default()
     }
 
     /// Replaces the required sections by stricter ones.
-    fn require(&mut self, all: &RequiredSections, registry: &Registry<'_>) {
-        if self.needs_after() == *all {
+    fn require(&mut self, combined: &RequiredSections, registry: &Registry<'_>) {
+        if self.needs_after_import() == *combined {
             return;
         }
         let (plugin, method) = self.row.permission_key();
@@ -63,22 +64,22 @@ impl Merged {
         ));
         let old = registry.methods.get(self.row.rpc_method.as_str());
         let old = old.filter(|old| old.action_key() == self.row.action_key());
-        let is_unchanged = old.is_some() && self.old_needs.as_ref() == Some(all);
+        let is_unchanged = old.is_some() && self.old_needs.as_ref() == Some(combined);
         self.changes.retain(|(column, ..)| *column != "sections");
         if let Some(old) = old.filter(|_| is_unchanged) {
             self.row.sections.clone_from(&old.sections);
             self.needs = None;
         } else {
-            self.row.sections = section_names(all);
-            self.needs = Some(all.clone());
+            self.row.sections = section_names(combined);
+            self.needs = Some(combined.clone());
             self.changes.push((
                 "sections",
                 self.old_needs.as_ref().and_then(display),
-                display(all),
+                display(combined),
             ));
         }
         if let Some(written) = &mut self.written.sections {
-            written.clone_from(all);
+            written.clone_from(combined);
         }
     }
 }

@@ -45,8 +45,8 @@ impl Written {
         };
         let row = normalized(&proposal.row);
         for column in columns() {
-            let known = last.filter(|_| proposal.unknown.contains(&column.name));
-            let value = match known {
+            let previous = last.filter(|_| proposal.unknown.contains(&column.name));
+            let value = match previous {
                 Some(last) => last.fields.get(column.name).cloned(),
                 None => Some(column.get(&row).clone()),
             };

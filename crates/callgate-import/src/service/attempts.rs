@@ -24,7 +24,8 @@ const UNKNOWN_PHRASES: [&str; 10] = [
     "not implemented",
 ];
 
-const OTHER_ANSWER: &str = "a login page or a proxy may have replied; try the same URL with curl";
+const UNEXPECTED_REPLY: &str =
+    "a login page or a proxy may have replied; try the same URL with curl";
 
 const METHOD_FAILED: &str =
     "the service has this method but returned an error; other descriptions were not requested";
@@ -63,48 +64,48 @@ impl Attempts {
         self.is_page
     }
 
-    /// Calls a method that describes the service, and parses its reply with [`Self::read`].
-    pub(crate) async fn ask<T>(
+    /// Calls a method that describes the service, and parses its reply with [`Self::parse_reply`].
+    pub(crate) async fn request<T>(
         &mut self,
         service: &Service,
         method: &str,
-        read: impl FnOnce(String) -> Result<T, &'static str>,
+        parse: impl FnOnce(String) -> Result<T, &'static str>,
     ) -> anyhow::Result<Option<T>> {
         let post = if service.target().is_websocket() { "" } else { "POST " };
-        let reply = service.ask(method, &[]).await.map(|reply| reply.get().to_owned());
-        self.read(service.target(), &format!("{post}{method}"), reply, None, read)
+        let reply = service.call(method, &[]).await.map(|reply| reply.get().to_owned());
+        self.parse_reply(service.target(), &format!("{post}{method}"), reply, None, parse)
     }
 
     /// Parses a reply. If the service does not have the description, records the reason and returns `None`.
     /// Every other failure is an error, with `reason` as its hint.
-    pub(crate) fn read<T>(
+    pub(crate) fn parse_reply<T>(
         &mut self,
         service: &Target,
-        what: &str,
-        answer: Result<String, QueryError>,
+        request: &str,
+        reply: Result<String, QueryError>,
         reason: Option<&str>,
-        read: impl FnOnce(String) -> Result<T, &'static str>,
+        parse: impl FnOnce(String) -> Result<T, &'static str>,
     ) -> anyhow::Result<Option<T>> {
-        let (problem, is_absent, hint) = match answer.map(read) {
-            Ok(Ok(read)) => return Ok(Some(read)),
-            Ok(Err(problem)) => (problem.to_owned(), self.is_search, OTHER_ANSWER),
+        let (problem, is_absent, hint) = match reply.map(parse) {
+            Ok(Ok(value)) => return Ok(Some(value)),
+            Ok(Err(problem)) => (problem.to_owned(), self.is_search, UNEXPECTED_REPLY),
             Err(error) => {
-                self.is_page |= what.starts_with("POST ")
+                self.is_page |= request.starts_with("POST ")
                     && matches!(
                         error,
                         QueryError::Failed { outcome: CallOutcome::ContentType, .. }
                     );
                 (
                     message(&error),
-                    is_absent(&error) || (self.is_search && is_no_rpc(what, &error)),
+                    is_absent(&error) || (self.is_search && is_not_rpc(request, &error)),
                     reason.unwrap_or_else(|| self.likely_reason(&error)),
                 )
             }
         };
         if !is_absent {
-            return Err(hinted(format!("{service}: {what}: {problem}"), hint));
+            return Err(hinted(format!("{service}: {request}: {problem}"), hint));
         }
-        self.absent.push(format!("{what}: {problem}"));
+        self.absent.push(format!("{request}: {problem}"));
         Ok(None)
     }
 
@@ -149,7 +150,7 @@ impl Attempts {
                 | CallOutcome::TimedOut,
                 _,
             ) => "check that the service is running, and that this is its URL",
-            _ => OTHER_ANSWER,
+            _ => UNEXPECTED_REPLY,
         }
     }
 }
@@ -175,7 +176,7 @@ fn is_absent(error: &QueryError) -> bool {
 }
 
 /// Returns `true` if the reply does not come from a JSON-RPC service, or comes from one that does not answer GET.
-fn is_no_rpc(what: &str, error: &QueryError) -> bool {
+fn is_not_rpc(request: &str, error: &QueryError) -> bool {
     let (outcome, status) = match error {
         QueryError::Rpc(error) => {
             return matches!(error.code, INVALID_PARAMS | PARSE_ERROR) || is_unknown_method(error);
@@ -184,7 +185,7 @@ fn is_no_rpc(what: &str, error: &QueryError) -> bool {
     };
     match outcome {
         // Services that accept only POST answer GET with various statuses.
-        CallOutcome::Status if what == GET_DOCUMENT => true,
+        CallOutcome::Status if request == GET_DOCUMENT => true,
         CallOutcome::Status => matches!(status, Some(400 | 415 | 422)),
         CallOutcome::ContentType
         | CallOutcome::NotJson
@@ -198,6 +199,7 @@ fn is_no_rpc(what: &str, error: &QueryError) -> bool {
 /// and services derived from XML-RPC use other codes.
 pub(crate) fn is_unknown_method(error: &RpcError) -> bool {
     let message = error.message.to_lowercase().replace('_', " ");
-    let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
-    error.code == METHOD_NOT_FOUND || (says(&["method", "signature"]) && says(&UNKNOWN_PHRASES))
+    let contains_any = |phrases: &[&str]| phrases.iter().any(|phrase| message.contains(phrase));
+    error.code == METHOD_NOT_FOUND
+        || (contains_any(&["method", "signature"]) && contains_any(&UNKNOWN_PHRASES))
 }

@@ -54,10 +54,10 @@ const BEFORE_VERBS: &str =
 const NEGATIONS: &str = "cannot never no nor not without";
 
 /// Number of sentences of a description that are considered.
-const SENTENCES: usize = 3;
+const MAX_SENTENCES: usize = 3;
 
 /// Well-known methods that only read.
-const KNOWN_TO_READ: &str = "\
+const KNOWN_READ_ONLY: &str = "\
     eth_accounts eth_blockNumber eth_call eth_chainId eth_estimateGas eth_feeHistory \
     eth_gasPrice eth_maxPriorityFeePerGas eth_syncing net_listening net_peerCount \
     net_version starknet_blockNumber starknet_call starknet_chainId system.listMethods \
@@ -79,60 +79,64 @@ pub(crate) fn declared(annotations: &mut Map<String, Value>) -> Option<Safety> {
 
 /// Returns a guess, or `None` if neither the name nor the description is clear.
 pub(super) fn guess(id: &str, description: &str) -> Option<Safety> {
-    if has(KNOWN_TO_READ, id) {
+    if contains_word(KNOWN_READ_ONLY, id) {
         return Some(Safety::ReadOnly);
     }
     let last = words(id.rsplit(['.', '/', ':']).next().unwrap_or(id));
-    let reads = match last.as_slice() {
+    let is_reading = match last.as_slice() {
         // In an inbox, `read` marks messages as read.
-        [only] if only == "read" => false,
-        [first, ..] if has(READING_FIRST, first) => true,
-        words => words.iter().take(2).any(|word| has(READING, word)),
+        [word] if word == "read" => false,
+        [first, ..] if contains_word(READING_FIRST, first) => true,
+        words => words.iter().take(2).any(|word| contains_word(READING, word)),
     };
     // The other parts of an id are names of things, as in `trigger.get`.
-    let name = if reads { last } else { words(id) };
+    let name = if is_reading { last } else { words(id) };
     let description = first_sentences(description);
-    if name_changes(&name) || description_changes(&description) {
+    if name_has_verb_of_change(&name) || description_has_verb_of_change(&description) {
         return Some(Safety::Destructive);
     }
-    let is_stated = READ_ONLY_PHRASES.iter().any(|words| description.contains(words))
+    let is_stated = READ_ONLY_PHRASES.iter().any(|phrase| description.contains(phrase))
         && !description.contains("not read");
-    (reads || is_stated).then_some(Safety::ReadOnly)
+    (is_reading || is_stated).then_some(Safety::ReadOnly)
 }
 
-fn has(list: &str, word: &str) -> bool {
-    list.split(' ').any(|one| one == word)
+fn contains_word(list: &str, word: &str) -> bool {
+    list.split(' ').any(|entry| entry == word)
 }
 
 /// Returns `true` if a name contains a verb of change. Examples are `getOrCreate` and `getFilterChanges`, but not
 /// `getTipSet` and `getSignedMessage`.
-fn name_changes(words: &[String]) -> bool {
-    words.iter().enumerate().any(|(at, word)| {
-        let before = at.checked_sub(1).and_then(|before| words.get(before));
-        let is_noun = before.is_some_and(|before| has(NO_VERBS, &format!("{before}_{word}")));
+fn name_has_verb_of_change(words: &[String]) -> bool {
+    words.iter().enumerate().any(|(index, word)| {
+        let before = index.checked_sub(1).and_then(|before| words.get(before));
+        let is_noun =
+            before.is_some_and(|before| contains_word(NO_VERBS, &format!("{before}_{word}")));
         !is_noun && matches!(form_in(CHANGING, word), Some(Form::Base | Form::Third))
     })
 }
 
 /// Returns `true` if one of the first sentences contains a verb of change. Examples are "Deletes a user" and "Gets or
 /// creates a channel", but not "Returns a set of users" and "Runs without creating a transaction".
-fn description_changes(sentences: &str) -> bool {
+fn description_has_verb_of_change(sentences: &str) -> bool {
     let words: Vec<&str> = sentences.split(' ').filter(|word| !word.is_empty()).collect();
-    words.iter().enumerate().any(|(at, word)| {
-        let before = |back: usize| at.checked_sub(back).and_then(|at| words.get(at)).copied();
+    words.iter().enumerate().any(|(index, word)| {
+        let before =
+            |back: usize| index.checked_sub(back).and_then(|index| words.get(index)).copied();
         let previous = before(1).unwrap_or(".");
-        let is_passive = has("be been being", previous);
-        if has(NEGATIONS, if is_passive { before(2).unwrap_or(".") } else { previous }) {
+        let is_passive = contains_word("be been being", previous);
+        if contains_word(NEGATIONS, if is_passive { before(2).unwrap_or(".") } else { previous }) {
             return false;
         }
         let as_verb = form_in(CHANGING_AS_VERB, word);
-        if matches!(as_verb, Some(Form::Base | Form::Third)) && has(BEFORE_VERBS, previous) {
+        if matches!(as_verb, Some(Form::Base | Form::Third))
+            && contains_word(BEFORE_VERBS, previous)
+        {
             return true;
         }
         let Some(form) = form_in(CHANGING, word) else { return false };
-        let is_noun = has(NO_VERBS, word)
-            || has(BEFORE_NOUNS, previous) && *word != "created"
-            || form == Form::Base && has("new open", word);
+        let is_noun = contains_word(NO_VERBS, word)
+            || contains_word(BEFORE_NOUNS, previous) && *word != "created"
+            || form == Form::Base && contains_word("new open", word);
         !is_noun
     })
 }
@@ -153,7 +157,7 @@ fn first_sentences(description: &str) -> String {
         }
     }
     let sentences = text.split(" . ").filter(|sentence| !sentence.trim().is_empty());
-    sentences.take(SENTENCES).collect::<Vec<_>>().join(" . ")
+    sentences.take(MAX_SENTENCES).collect::<Vec<_>>().join(" . ")
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,7 +171,7 @@ enum Form {
 
 /// Returns the form of a word if it is a form of a verb in the list.
 fn form_in(list: &str, word: &str) -> Option<Form> {
-    let is_verb = |stem: &str| has(list, stem);
+    let is_verb = |stem: &str| contains_word(list, stem);
     let with_y =
         |stem: &str| stem.strip_suffix('i').is_some_and(|stem| is_verb(&format!("{stem}y")));
     if is_verb(word) {
@@ -196,16 +200,16 @@ fn form_in(list: &str, word: &str) -> Option<Form> {
 /// Splits `ChainGetBlock`, `get_block` or `get-block` into words in lower case.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
-    let mut was_small = false;
+    let mut was_lowercase = false;
     for c in name.chars() {
-        let starts = !c.is_alphanumeric() || (c.is_uppercase() && was_small);
-        if starts {
+        let is_boundary = !c.is_alphanumeric() || (c.is_uppercase() && was_lowercase);
+        if is_boundary {
             words.push(String::new());
         }
         if let (true, Some(word)) = (c.is_alphanumeric(), words.last_mut()) {
             word.extend(c.to_lowercase());
         }
-        was_small = c.is_lowercase() || c.is_numeric();
+        was_lowercase = c.is_lowercase() || c.is_numeric();
     }
     words.retain(|word| !word.is_empty());
     words

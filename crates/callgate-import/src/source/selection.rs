@@ -12,7 +12,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    pub(crate) fn has(&self, id: &str) -> bool {
+    pub(crate) fn matches(&self, id: &str) -> bool {
         (self.select.is_empty() || self.select.iter().any(|pattern| matches_pattern(pattern, id)))
             && !self.exclude.iter().any(|pattern| matches_pattern(pattern, id))
     }
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_anything() {
+    fn a_star_matches_any_text() {
         for (id, pattern) in [
             ("user.get", "user.get"),
             ("user.get", "user.*"),

@@ -3,9 +3,9 @@
 
 mod application;
 mod exchange;
-mod known;
+mod differences;
 mod mutations;
-mod questions;
+mod templates;
 mod random;
 mod request;
 
@@ -17,20 +17,20 @@ use axum::Router;
 use serde_json::Value;
 use tokio::net::TcpListener;
 
+use differences::DIFFERENCES;
 use exchange::{Outcome, send};
-use known::DIFFERENCES;
 use mutations::mutations;
-use questions::questions;
 use random::Random;
-use request::{Era, Question, Request};
+use request::{Era, Request, RequestTemplate};
+use templates::templates;
 
-/// Number of questions for each change and era.
+/// Number of templates for each change and era.
 const PER_MUTATION: usize = 3;
 
 /// A request with its change.
 struct Case {
     era: Era,
-    question: Question,
+    template: RequestTemplate,
     mutation: &'static str,
     request: Request,
 }
@@ -44,8 +44,8 @@ struct Difference<'a> {
 
 impl std::fmt::Display for Difference<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { case: Case { era, question, mutation, request }, callgate, rmcp } = self;
-        writeln!(f, "{} {} ({}), {mutation}", era.0, question.method, question.what)?;
+        let Self { case: Case { era, template, mutation, request }, callgate, rmcp } = self;
+        writeln!(f, "{} {} ({}), {mutation}", era.0, template.method, template.label)?;
         writeln!(f, "  {} {:?}\n  {}", request.verb, request.headers, request.body())?;
         writeln!(f, "  callgate {callgate}: {}", callgate.text)?;
         write!(f, "  rmcp     {rmcp}: {}", rmcp.text)
@@ -55,20 +55,21 @@ impl std::fmt::Display for Difference<'_> {
 /// Returns all requests, the same in every run.
 fn cases() -> Vec<Case> {
     let mut random = Random::new(2026);
-    let questions = questions(&mut random);
+    let templates = templates(&mut random);
     let mut cases = Vec::new();
     for era in Era::ALL {
-        for question in &questions {
-            let request = Request::right(era, question);
-            cases.push(Case { era, question: question.clone(), mutation: "", request });
+        for template in &templates {
+            let request = Request::valid(era, template);
+            cases.push(Case { era, template: template.clone(), mutation: "", request });
         }
         for mutation in mutations() {
-            let suited = questions.iter().filter(|question| (mutation.suits)(era, question));
-            for question in random.some(suited.collect(), PER_MUTATION) {
-                let mut request = Request::right(era, question);
+            let applicable =
+                templates.iter().filter(|template| (mutation.applies_to)(era, template));
+            for template in random.sample(applicable.collect(), PER_MUTATION) {
+                let mut request = Request::valid(era, template);
                 (mutation.apply)(&mut request);
-                let question = question.clone();
-                cases.push(Case { era, question, mutation: mutation.name, request });
+                let template = template.clone();
+                cases.push(Case { era, template, mutation: mutation.name, request });
             }
         }
     }
@@ -84,11 +85,14 @@ async fn start(router: Router) -> SocketAddr {
 
 /// Returns the tools of Callgate's list for a modern client.
 async fn tools(callgate: SocketAddr) -> Vec<Value> {
-    let question =
-        Question { what: String::new(), method: "tools/list", params: serde_json::json!({}) };
-    let listed = send(callgate, &Request::right(Era::ALL[0], &question)).await;
-    let listed: Value = serde_json::from_str(&listed.text).unwrap();
-    listed["result"]["tools"].as_array().unwrap().clone()
+    let template = RequestTemplate {
+        label: String::new(),
+        method: "tools/list",
+        params: serde_json::json!({}),
+    };
+    let reply = send(callgate, &Request::valid(Era::ALL[0], &template)).await;
+    let reply: Value = serde_json::from_str(&reply.text).unwrap();
+    reply["result"]["tools"].as_array().unwrap().clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,15 +106,16 @@ async fn every_difference_between_callgate_and_rmcp_is_explained() {
 
     let mut hits: Vec<BTreeMap<String, usize>> = vec![BTreeMap::new(); DIFFERENCES.len()];
     let mut unexplained = Vec::new();
-    let mut alike = 0;
+    let mut equivalent = 0;
     for case in &cases {
-        let (ours, theirs) = (send(callgate, &case.request).await, send(rmcp, &case.request).await);
-        if ours.is_like(&theirs) {
-            alike += 1;
+        let (callgate_reply, rmcp_reply) =
+            (send(callgate, &case.request).await, send(rmcp, &case.request).await);
+        if callgate_reply.is_equivalent(&rmcp_reply) {
+            equivalent += 1;
             continue;
         }
-        let difference = Difference { case, callgate: ours, rmcp: theirs };
-        match DIFFERENCES.iter().position(|(_, is_it, _)| is_it(&difference)) {
+        let difference = Difference { case, callgate: callgate_reply, rmcp: rmcp_reply };
+        match DIFFERENCES.iter().position(|(_, matches, _)| matches(&difference)) {
             Some(index) => {
                 let pair = format!("{} | {}", difference.callgate, difference.rmcp);
                 *hits[index].entry(pair).or_default() += 1;
@@ -127,14 +132,14 @@ async fn every_difference_between_callgate_and_rmcp_is_explained() {
     for ((name, ..), pairs) in DIFFERENCES.iter().zip(&hits) {
         assert!(!pairs.is_empty(), "no request differs by `{name}`");
     }
-    insta::assert_snapshot!(table(cases.len(), alike, &hits));
+    insta::assert_snapshot!(table(cases.len(), equivalent, &hits));
 }
 
-fn table(asked: usize, alike: usize, hits: &[BTreeMap<String, usize>]) -> String {
-    let mut text = format!("{asked} requests, {alike} equivalent replies\n");
-    for ((name, _, why), pairs) in DIFFERENCES.iter().zip(hits) {
+fn table(requests: usize, equivalent: usize, hits: &[BTreeMap<String, usize>]) -> String {
+    let mut text = format!("{requests} requests, {equivalent} equivalent replies\n");
+    for ((name, _, reason), pairs) in DIFFERENCES.iter().zip(hits) {
         let count: usize = pairs.values().sum();
-        writeln!(text, "\n{name}: {count}\n  {why}").unwrap();
+        writeln!(text, "\n{name}: {count}\n  {reason}").unwrap();
         for (pair, count) in pairs {
             writeln!(text, "  {count:>4}  callgate {}", pair.replace(" | ", ", rmcp ")).unwrap();
         }

@@ -21,7 +21,7 @@ use crate::rmcp_client::modern;
 struct Example {
     child: Child,
     /// Output until the example was ready.
-    said: Vec<String>,
+    output: Vec<String>,
     /// `127.0.0.1:…`
     address: String,
 }
@@ -39,17 +39,17 @@ impl Example {
         command.args(arguments).env("NO_COLOR", "1").stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         let address = loop {
-            let line = lines.next().unwrap_or_else(|| panic!("{command:?}: {said:?}")).unwrap();
-            said.push(line.clone());
+            let line = lines.next().unwrap_or_else(|| panic!("{command:?}: {output:?}")).unwrap();
+            output.push(line.clone());
             if let Some((_, rest)) = line.split_once("http://") {
                 break rest.split('/').next().unwrap().to_owned();
             }
         };
         // A full pipe would block the example.
         std::thread::spawn(move || lines.for_each(drop));
-        Self { child, said, address }
+        Self { child, output, address }
     }
 
     async fn client(
@@ -87,14 +87,14 @@ impl Example {
     }
 }
 
-type Client = RunningService<RoleClient, ()>;
+type ExampleClient = RunningService<RoleClient, ()>;
 
-async fn names(client: &Client) -> Vec<String> {
+async fn names(client: &ExampleClient) -> Vec<String> {
     let tools = client.list_all_tools().await.unwrap();
     tools.into_iter().map(|tool| tool.name.into_owned()).collect()
 }
 
-async fn call(client: &Client, name: &'static str, arguments: Value) -> CallToolResult {
+async fn call(client: &ExampleClient, name: &'static str, arguments: Value) -> CallToolResult {
     let arguments = arguments.as_object().unwrap().clone();
     client.call_tool(CallToolRequestParams::new(name).with_arguments(arguments)).await.unwrap()
 }
@@ -104,7 +104,7 @@ fn text(result: &CallToolResult) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hello_is_a_server_with_two_tools() {
+async fn the_hello_example_serves_two_tools() {
     let source = include_str!("../../../../examples/hello.rs");
     assert!(source.lines().count() <= 25, "the example must be small");
     let guide = include_str!("../../../../docs/start/first-function.md");
@@ -127,7 +127,7 @@ async fn hello_is_a_server_with_two_tools() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_from_the_builder_works_on_stdio() {
+async fn the_everything_example_serves_stdio() {
     let mut command = tokio::process::Command::new(workspace_program("everything"));
     command.arg("--stdio").kill_on_drop(true);
     let transport = TokioChildProcess::new(command).unwrap();
@@ -139,7 +139,7 @@ async fn a_server_from_the_builder_works_on_stdio() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_application_gains_mcp_with_its_own_users() {
+async fn the_embedded_example_serves_mcp_with_its_own_users() {
     let embedded = Example::start("embedded", &["127.0.0.1:0"]);
     let ada = embedded.client(Some("ada"), modern()).await;
     assert_eq!(names(&ada).await, ["todo_add", "todo_finish", "todo_list"]);
@@ -159,31 +159,31 @@ async fn an_application_gains_mcp_with_its_own_users() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shop_keeps_its_state_in_a_database() {
+async fn the_shop_example_keeps_its_state_in_a_database() {
     let directory = tempfile::tempdir().unwrap();
     let database = directory.path().join("shop.db");
     let arguments = ["--listen", "127.0.0.1:0", "--database", database.to_str().unwrap()];
     let shop = Example::start("shop", &arguments);
     let token = |user: &str| {
         let start = format!("shop: token of {user}, shown only once: ");
-        let line = shop.said.iter().find_map(|line| line.strip_prefix(&start));
-        line.unwrap_or_else(|| panic!("{:?}", shop.said)).to_owned()
+        let line = shop.output.iter().find_map(|line| line.strip_prefix(&start));
+        line.unwrap_or_else(|| panic!("{:?}", shop.output)).to_owned()
     };
-    let (keeper, customer) = (token("keeper"), token("customer"));
-    let buyer = shop.client(Some(&customer), modern()).await;
-    assert_eq!(names(&buyer).await, ["shop_order_place", "shop_products_find"]);
-    let bought = call(&buyer, "shop_order_place", json!({"product": 1, "quantity": 2})).await;
-    assert!(text(&bought).contains(r#""total":900"#), "{bought:?}");
+    let (keeper_token, customer_token) = (token("keeper"), token("customer"));
+    let customer = shop.client(Some(&customer_token), modern()).await;
+    assert_eq!(names(&customer).await, ["shop_order_place", "shop_products_find"]);
+    let order = call(&customer, "shop_order_place", json!({"product": 1, "quantity": 2})).await;
+    assert!(text(&order).contains(r#""total":900"#), "{order:?}");
     shop.stop();
 
     let shop = Example::start("shop", &arguments);
-    assert_eq!(shop.said.len(), 1, "tokens are shown only once");
-    let keeper = shop.client(Some(&keeper), ClientLifecycleMode::Initialize).await;
-    let tea = keeper.read_resource(ReadResourceRequestParams::new("shop://products/1")).await;
-    assert!(serde_json::to_string(&tea.unwrap()).unwrap().contains("4.50 €, 38 in stock"));
+    assert_eq!(shop.output.len(), 1, "tokens are shown only once");
+    let keeper = shop.client(Some(&keeper_token), ClientLifecycleMode::Initialize).await;
+    let product = keeper.read_resource(ReadResourceRequestParams::new("shop://products/1")).await;
+    assert!(serde_json::to_string(&product.unwrap()).unwrap().contains("4.50 €, 38 in stock"));
     let arguments = json!({"below": "7"}).as_object().unwrap().clone();
     let restock = GetPromptRequestParams::new("restock").with_arguments(arguments);
     let restock = keeper.get_prompt(restock).await.unwrap();
-    let said = serde_json::to_string(&restock.messages).unwrap();
-    assert!(said.contains("Samovar (id 4): 2 left"), "{said}");
+    let messages = serde_json::to_string(&restock.messages).unwrap();
+    assert!(messages.contains("Samovar (id 4): 2 left"), "{messages}");
 }

@@ -20,17 +20,17 @@ fn program() -> &'static Path {
 }
 
 /// A temporary directory with the registry of the demo.
-pub(crate) struct Place {
+pub(crate) struct TestDirectory {
     directory: TempDir,
 }
 
-impl Place {
+impl TestDirectory {
     /// Creates the registry of the demo, with pages of two tools.
     pub(crate) fn with_demo() -> Self {
-        let place = Self { directory: tempfile::tempdir().unwrap() };
-        drop(place.serve());
-        place.ok(&["setting", "set", "mcp_page_size", "2"]);
-        place
+        let directory = Self { directory: tempfile::tempdir().unwrap() };
+        drop(directory.serve());
+        directory.run(&["setting", "set", "mcp_page_size", "2"]);
+        directory
     }
 
     /// Returns a command of the program in this directory, without `CALLGATE_*` variables of the environment.
@@ -46,17 +46,17 @@ impl Place {
     }
 
     /// Runs an administration command. Returns its output.
-    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
-        let all = [arguments, &["--database", DATABASE]].concat();
-        let ran = self.command(&all).output().unwrap();
-        let talk = String::from_utf8_lossy(&ran.stderr);
-        assert!(ran.status.success(), "{arguments:?}: {talk}");
-        String::from_utf8(ran.stdout).unwrap().trim().to_owned()
+    pub(crate) fn run(&self, arguments: &[&str]) -> String {
+        let all_arguments = [arguments, &["--database", DATABASE]].concat();
+        let output = self.command(&all_arguments).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {stderr}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
     /// Sets the grant of readers on users.
     pub(crate) fn grant_readers(&self, mask: &str) {
-        self.ok(&["grant", "set", "--role", "reader", "user_management", mask]);
+        self.run(&["grant", "set", "--role", "reader", "user_management", mask]);
     }
 
     /// Starts the demo over HTTP, and waits until it prints its address.

@@ -17,14 +17,14 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::program::{Place, Server};
+use crate::program::{Server, TestDirectory};
 
 /// Maximum time to wait, shorter than the slow call.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// Duration of the call that is cancelled.
-const SLOW: Duration = Duration::from_secs(20);
+const SLOW_CALL: Duration = Duration::from_secs(20);
 
-const READERS_TOOLS: [&str; 5] = [
+const READER_TOOLS: [&str; 5] = [
     "content_article_markdown",
     "content_articles_list",
     "content_types_list",
@@ -34,19 +34,19 @@ const READERS_TOOLS: [&str; 5] = [
 
 /// A client that counts notifications.
 #[derive(Default)]
-struct Watcher {
+struct NotificationHandler {
     /// Notified when the tools change.
-    changed: Arc<Notify>,
+    tools_changed: Arc<Notify>,
     /// Notified of the progress of a call.
-    running: Arc<Notify>,
+    progress: Arc<Notify>,
 }
 
-impl ClientHandler for Watcher {
+impl ClientHandler for NotificationHandler {
     fn on_tool_list_changed(
         &self,
         _: NotificationContext<RoleClient>,
     ) -> impl Future<Output = ()> + Send + '_ {
-        self.changed.notify_one();
+        self.tools_changed.notify_one();
         ready(())
     }
 
@@ -55,12 +55,12 @@ impl ClientHandler for Watcher {
         _: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) -> impl Future<Output = ()> + Send + '_ {
-        self.running.notify_one();
+        self.progress.notify_one();
         ready(())
     }
 }
 
-type Client = RunningService<RoleClient, Watcher>;
+type Client = RunningService<RoleClient, NotificationHandler>;
 
 /// Requests the newest version, and falls back to the handshake.
 pub(crate) fn modern() -> ClientLifecycleMode {
@@ -68,21 +68,21 @@ pub(crate) fn modern() -> ClientLifecycleMode {
     ClientLifecycleMode::Auto { preferred_versions, legacy_version: None }
 }
 
-async fn over_http(server: &Server, mode: ClientLifecycleMode) -> Client {
+async fn connect_over_http(server: &Server, mode: ClientLifecycleMode) -> Client {
     let config = StreamableHttpClientTransportConfig::with_uri(server.url())
         .auth_header(server.token("reader"));
     let transport = StreamableHttpClientTransport::from_config(config);
-    Watcher::default().serve_with_lifecycle(transport, mode).await.unwrap()
+    NotificationHandler::default().serve_with_lifecycle(transport, mode).await.unwrap()
 }
 
-async fn over_stdio(place: &Place, mode: ClientLifecycleMode) -> Client {
-    let token = place.ok(&["token", "add", "reader"]);
-    let mut command = place.command(&["serve", "--demo", "--stdio"]);
+async fn connect_over_stdio(directory: &TestDirectory, mode: ClientLifecycleMode) -> Client {
+    let token = directory.run(&["token", "add", "reader"]);
+    let mut command = directory.command(&["serve", "--demo", "--stdio"]);
     command.env("CALLGATE_TOKEN", token);
     let mut command = tokio::process::Command::from(command);
     command.kill_on_drop(true);
     let transport = TokioChildProcess::new(command).unwrap();
-    Watcher::default().serve_with_lifecycle(transport, mode).await.unwrap()
+    NotificationHandler::default().serve_with_lifecycle(transport, mode).await.unwrap()
 }
 
 fn is_modern(client: &Client) -> bool {
@@ -91,62 +91,62 @@ fn is_modern(client: &Client) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_modern_client_works_over_http() {
-    let place = Place::with_demo();
-    let server = place.serve();
-    let client = over_http(&server, modern()).await;
+    let directory = TestDirectory::with_demo();
+    let server = directory.serve();
+    let client = connect_over_http(&server, modern()).await;
     assert!(is_modern(&client));
-    tour(&client, &place).await;
+    check_features(&client, &directory).await;
     end_over_http(client, server).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_with_a_handshake_works_over_http() {
-    let place = Place::with_demo();
-    let server = place.serve();
-    let client = over_http(&server, ClientLifecycleMode::Initialize).await;
+    let directory = TestDirectory::with_demo();
+    let server = directory.serve();
+    let client = connect_over_http(&server, ClientLifecycleMode::Initialize).await;
     assert!(!is_modern(&client));
-    tour(&client, &place).await;
+    check_features(&client, &directory).await;
     end_over_http(client, server).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_modern_client_works_over_stdio() {
-    let place = Place::with_demo();
-    let client = over_stdio(&place, modern()).await;
+    let directory = TestDirectory::with_demo();
+    let client = connect_over_stdio(&directory, modern()).await;
     assert!(is_modern(&client));
-    tour(&client, &place).await;
+    check_features(&client, &directory).await;
     end_over_stdio(client).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_with_a_handshake_works_over_stdio() {
-    let place = Place::with_demo();
-    let client = over_stdio(&place, ClientLifecycleMode::Initialize).await;
+    let directory = TestDirectory::with_demo();
+    let client = connect_over_stdio(&directory, ClientLifecycleMode::Initialize).await;
     assert!(!is_modern(&client));
-    tour(&client, &place).await;
+    check_features(&client, &directory).await;
     end_over_stdio(client).await;
 }
 
-async fn tour(client: &Client, place: &Place) {
-    lists_page_by_page(client).await;
-    calls_end_as_they_should(client).await;
-    sees_a_tool_appear(client, place).await;
+async fn check_features(client: &Client, directory: &TestDirectory) {
+    check_pagination(client).await;
+    check_call_results(client).await;
+    check_list_changed(client, directory).await;
 }
 
 /// Cancels a call and stops the server, which waits for running calls.
 async fn end_over_http(client: Client, server: Server) {
     let started = Instant::now();
-    cancels_a_slow_call(&client).await;
+    check_cancellation(&client).await;
     client.cancel().await.unwrap();
     let log = tokio::task::spawn_blocking(|| server.stop()).await.unwrap();
-    assert!(started.elapsed() < SLOW, "{log}");
+    assert!(started.elapsed() < SLOW_CALL, "{log}");
     assert!(!log.contains("shutdown timed out"), "{log}");
 }
 
 /// Cancels a call and closes the input. A running call would delay the exit until rmcp kills the program after three
 /// seconds.
 async fn end_over_stdio(client: Client) {
-    cancels_a_slow_call(&client).await;
+    check_cancellation(&client).await;
     let started = Instant::now();
     client.cancel().await.unwrap();
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
@@ -157,7 +157,7 @@ async fn names(client: &Client) -> Vec<String> {
     tools.into_iter().map(|tool| tool.name.into_owned()).collect()
 }
 
-async fn lists_page_by_page(client: &Client) {
+async fn check_pagination(client: &Client) {
     let mut pages = Vec::new();
     let mut cursor = None;
     loop {
@@ -170,7 +170,7 @@ async fn lists_page_by_page(client: &Client) {
         }
     }
     assert_eq!(pages, [2, 2, 1]);
-    assert_eq!(names(client).await, READERS_TOOLS);
+    assert_eq!(names(client).await, READER_TOOLS);
 }
 
 fn params(name: &'static str, arguments: &Value) -> CallToolRequestParams {
@@ -182,21 +182,21 @@ async fn call(
     name: &'static str,
     arguments: Value,
 ) -> Result<CallToolResult, ServiceError> {
-    timeout(PATIENCE, client.call_tool(params(name, &arguments))).await.unwrap()
+    timeout(TIMEOUT, client.call_tool(params(name, &arguments))).await.unwrap()
 }
 
 fn text(result: &CallToolResult) -> &str {
     &result.content[0].as_text().unwrap().text
 }
 
-async fn calls_end_as_they_should(client: &Client) {
+async fn check_call_results(client: &Client) {
     let article = call(client, "content_article_markdown", json!({"id": 1})).await.unwrap();
     assert_ne!(article.is_error, Some(true));
     assert!(text(&article).starts_with("# Welcome"), "{article:?}");
-    for (id, words) in [(json!(999), "there is no article 999"), (json!("x"), "id")] {
+    for (id, expected) in [(json!(999), "there is no article 999"), (json!("x"), "id")] {
         let failed = call(client, "content_article_markdown", json!({"id": id})).await.unwrap();
         assert_eq!(failed.is_error, Some(true));
-        assert!(text(&failed).contains(words), "{failed:?}");
+        assert!(text(&failed).contains(expected), "{failed:?}");
     }
     match call(client, "content_article_delete", json!({"id": 1})).await {
         Err(ServiceError::McpError(error)) => assert_eq!(error.code, ErrorCode::INVALID_PARAMS),
@@ -204,33 +204,33 @@ async fn calls_end_as_they_should(client: &Client) {
     }
 }
 
-async fn cancels_a_slow_call(client: &Client) {
-    let slow = params("report_yearly", &json!({"seconds": SLOW.as_secs()}));
+async fn check_cancellation(client: &Client) {
+    let slow = params("report_yearly", &json!({"seconds": SLOW_CALL.as_secs()}));
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(slow));
     let sent = client.send_cancellable_request(request, PeerRequestOptions::no_options());
-    let running = timeout(PATIENCE, sent).await.unwrap().unwrap();
+    let running = timeout(TIMEOUT, sent).await.unwrap().unwrap();
     // rmcp may reorder messages, so the call must be running before it is cancelled.
-    timeout(PATIENCE, client.service().running.notified()).await.unwrap();
+    timeout(TIMEOUT, client.service().progress.notified()).await.unwrap();
     let cancelled = CancelledNotificationParam::new(Some(running.id.clone()), None);
     client.notify_cancelled(cancelled).await.unwrap();
-    let ended = timeout(PATIENCE, running.await_response()).await.unwrap();
-    assert!(matches!(ended, Err(ServiceError::Cancelled { .. })), "{ended:?}");
+    let result = timeout(TIMEOUT, running.await_response()).await.unwrap();
+    assert!(matches!(result, Err(ServiceError::Cancelled { .. })), "{result:?}");
     let article = call(client, "content_article_markdown", json!({"id": 2})).await.unwrap();
     assert!(text(&article).starts_with("# How we bake bread"), "{article:?}");
 }
 
-async fn sees_a_tool_appear(client: &Client, place: &Place) {
+async fn check_list_changed(client: &Client, directory: &TestDirectory) {
     if is_modern(client) {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
-        let mut subscription = timeout(PATIENCE, client.listen(filter)).await.unwrap().unwrap();
-        place.grant_readers("read");
-        let told = timeout(PATIENCE, subscription.next()).await.unwrap().unwrap();
-        assert!(matches!(told, Some(ServerNotification::ToolListChangedNotification(_))));
+        let mut subscription = timeout(TIMEOUT, client.listen(filter)).await.unwrap().unwrap();
+        directory.grant_readers("read");
+        let notification = timeout(TIMEOUT, subscription.next()).await.unwrap().unwrap();
+        assert!(matches!(notification, Some(ServerNotification::ToolListChangedNotification(_))));
         subscription.cancel().await.unwrap();
     } else {
-        receives_a_notification(client, place).await;
+        wait_for_list_changed(client, directory).await;
     }
-    let mut expected = READERS_TOOLS.to_vec();
+    let mut expected = READER_TOOLS.to_vec();
     expected.push("user_get");
     assert_eq!(names(client).await, expected);
     let user = call(client, "user_get", json!({"id_user": 1})).await.unwrap();
@@ -238,14 +238,14 @@ async fn sees_a_tool_appear(client: &Client, place: &Place) {
 }
 
 /// Repeats the change until the client is notified, because the client does not report when its stream is open.
-async fn receives_a_notification(client: &Client, place: &Place) {
-    let changed = Arc::clone(&client.service().changed);
+async fn wait_for_list_changed(client: &Client, directory: &TestDirectory) {
+    let tools_changed = Arc::clone(&client.service().tools_changed);
     for _ in 0..5 {
-        place.grant_readers("read");
-        if timeout(PATIENCE, changed.notified()).await.is_ok() {
+        directory.grant_readers("read");
+        if timeout(TIMEOUT, tools_changed.notified()).await.is_ok() {
             return;
         }
-        place.grant_readers("none");
+        directory.grant_readers("none");
     }
     panic!("the client was not notified");
 }

@@ -38,7 +38,7 @@ pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream 
 /// Returns `true` if an argument has serde aliases. The schema of the argument does not declare aliases.
 fn has_aliases(signature: &Signature) -> bool {
     let mut attributes = signature.arguments().flat_map(|argument| &argument.attributes);
-    let is_alias = |word: &Ident| word == "alias";
+    let is_alias = |ident: &Ident| ident == "alias";
     attributes.any(|attribute| find_ident(attribute.to_token_stream(), &is_alias).is_some())
 }
 
@@ -76,24 +76,24 @@ fn default_name(argument: &Argument) -> Ident {
 }
 
 fn run(item: &Item<'_>) -> TokenStream {
-    let called = item.call(|_, argument| {
+    let call = item.call(|_, argument| {
         let name = &argument.name;
         quote!(__arguments.#name)
     });
     let body = if item.signature.fills_response() {
-        let done = if item.signature.is_fallible() {
-            quote!(::callgate::__private::finished(#called)?)
+        let result = if item.signature.is_fallible() {
+            quote!(::callgate::__private::finished(#call)?)
         } else {
-            called
+            call
         };
         quote! {
             let mut __response = ::callgate::__private::Response::default();
             // The value that the function returns is not used.
-            let _ = #done;
+            let _ = #result;
             ::callgate::__private::succeeded(__response)
         }
     } else {
-        item.outcome(&called)
+        item.outcome(&call)
     };
     let arguments = quote!(__arguments: __Arguments);
     let has_context = item.signature.inputs.iter().any(|it| matches!(it, Input::Context));
@@ -108,10 +108,10 @@ fn run(item: &Item<'_>) -> TokenStream {
 pub(super) fn check(item: &Item<'_>, errors: &mut Errors) {
     let id = item.string_or_name("id");
     let text = id.value();
-    let fits = (1..=255).contains(&text.chars().count())
+    let is_valid = (1..=255).contains(&text.chars().count())
         && text.trim() == text
         && !text.chars().any(char::is_control);
-    if !fits {
+    if !is_valid {
         let message = "expected an id of 1 to 255 characters, such as \"user.get\", without control \
                        characters and without spaces at its ends";
         errors.push(&id, message);

@@ -30,20 +30,20 @@ pub(crate) fn plugin(attribute: &TokenStream, item: &TokenStream) -> TokenStream
     }
     let parameters: Vec<String> =
         block.generics.type_params().map(|parameter| parameter.ident.to_string()).collect();
-    let mut offered = Vec::new();
+    let mut statements = Vec::new();
     for item in &mut block.items {
         if let ImplItem::Fn(function) = item {
-            offered.extend(offer(function, &parameters, &mut errors));
+            statements.extend(add_statement(function, &parameters, &mut errors));
         }
     }
-    if offered.is_empty() && errors.is_empty() {
+    if statements.is_empty() && errors.is_empty() {
         errors.push(&block.self_ty, EXPECTED);
     }
-    let offer = if errors.is_empty() {
+    let body = if errors.is_empty() {
         quote! {
             let __plugin = self;
             let __items = ::callgate::__private::PluginItems::default();
-            #(#offered)*
+            #(#statements)*
             __items
         }
     } else {
@@ -58,7 +58,7 @@ pub(crate) fn plugin(attribute: &TokenStream, item: &TokenStream) -> TokenStream
         #[allow(deprecated, reason = "only other callers need the warning")]
         impl #generics ::callgate::__private::Plugin for #ty #condition {
             fn items(self: ::std::sync::Arc<Self>) -> ::callgate::__private::PluginItems {
-                #offer
+                #body
             }
         }
 
@@ -67,14 +67,14 @@ pub(crate) fn plugin(attribute: &TokenStream, item: &TokenStream) -> TokenStream
 }
 
 /// Removes the attribute from a function. Returns the statement that adds the function to the plugin.
-fn offer(
+fn add_statement(
     function: &mut ImplItemFn,
     parameters: &[String],
     errors: &mut Errors,
 ) -> Option<TokenStream> {
     let kinds = function.attrs.iter().map(Kind::of);
-    let (at, kind) = kinds.enumerate().find_map(|(at, kind)| Some((at, kind?)))?;
-    let attribute = function.attrs.remove(at);
+    let (index, kind) = kinds.enumerate().find_map(|(index, kind)| Some((index, kind?)))?;
+    let attribute = function.attrs.remove(index);
     let arguments = match &attribute.meta {
         Meta::Path(_) => TokenStream::new(),
         Meta::List(list) => list.tokens.clone(),
@@ -84,17 +84,17 @@ fn offer(
         }
     };
     let name = function.sig.ident.clone();
-    let described = Function {
+    let described_function = Function {
         name: &name,
         parameters,
         attributes: &function.attrs,
         signature: &function.sig,
         scope: FunctionScope::Plugin,
     };
-    let made = expand(kind, arguments, &described, errors);
+    let item = expand(kind, arguments, &described_function, errors);
     let kind = Ident::new(kind.name(), name.span());
     let conditions = function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"));
-    let offered = quote!(#(#conditions)* let __items = __items.#kind({ #made }););
+    let statement = quote!(#(#conditions)* let __items = __items.#kind({ #item }););
     signature::strip(&mut function.attrs, &mut function.sig);
-    Some(offered)
+    Some(statement)
 }

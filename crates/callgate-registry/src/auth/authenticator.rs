@@ -53,18 +53,18 @@ pub struct TokenAuthenticator {
     tokens: Arc<TokenCache>,
     store: Arc<TrackedStore>,
     /// Unix time of the last use, by token id.
-    used: Mutex<HashMap<i64, i64>>,
-    reads: Reads,
+    pending_uses: Mutex<HashMap<i64, i64>>,
+    reads: ReadProgress,
     accepts_festi_header: bool,
 }
 
 /// Progress of reading the registry. The user of a new token may be newer than the access snapshot, so the user is
 /// looked up again after the next read.
 #[derive(Debug, Default)]
-struct Reads {
-    wanted: Notify,
-    begun: AtomicU64,
-    ended: watch::Sender<u64>,
+struct ReadProgress {
+    requested: Notify,
+    started: AtomicU64,
+    finished: watch::Sender<u64>,
 }
 
 impl TokenAuthenticator {
@@ -73,8 +73,8 @@ impl TokenAuthenticator {
             access: ArcSwap::default(),
             tokens: Arc::new(TokenCache::new(options.cache_size)),
             store: Arc::new(TrackedStore::new(store, options.grace)),
-            used: Mutex::default(),
-            reads: Reads::default(),
+            pending_uses: Mutex::default(),
+            reads: ReadProgress::default(),
             accepts_festi_header: options.accepts_festi_header,
         }
     }
@@ -93,74 +93,74 @@ impl TokenAuthenticator {
 
     /// Returns the token uses that have not been written yet, as token id and Unix time.
     pub(crate) fn uses(&self) -> Vec<(i64, i64)> {
-        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        used.iter().map(|(id, at)| (*id, *at)).collect()
+        let pending_uses = self.pending_uses.lock().unwrap_or_else(PoisonError::into_inner);
+        pending_uses.iter().map(|(id, at)| (*id, *at)).collect()
     }
 
     /// Removes uses that were written, except those of tokens that were used again since then.
-    pub(crate) fn forget_uses(&self, written: &[(i64, i64)]) {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn remove_uses(&self, written: &[(i64, i64)]) {
+        let mut pending_uses = self.pending_uses.lock().unwrap_or_else(PoisonError::into_inner);
         for (id, at) in written {
-            if used.get(id) == Some(at) {
-                used.remove(id);
+            if pending_uses.get(id) == Some(at) {
+                pending_uses.remove(id);
             }
         }
     }
 
     /// Records a use, unless the token was already used in the same second.
-    fn note_use(&self, token: &KnownToken, now: SystemTime) {
+    fn record_use(&self, token: &KnownToken, now: SystemTime) {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let now = i64::try_from(now).unwrap_or(i64::MAX);
         if !token.record_use(now) {
             return;
         }
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        if used.len() < MAX_USES || used.contains_key(&token.id) {
-            used.insert(token.id, now);
+        let mut pending_uses = self.pending_uses.lock().unwrap_or_else(PoisonError::into_inner);
+        if pending_uses.len() < MAX_USES || pending_uses.contains_key(&token.id) {
+            pending_uses.insert(token.id, now);
         }
     }
 
     /// Waits until a token refers to an unknown user. Newer access rows are then needed.
-    pub(crate) async fn newer_access_wanted(&self) {
-        self.reads.wanted.notified().await;
+    pub(crate) async fn newer_access_requested(&self) {
+        self.reads.requested.notified().await;
     }
 
     /// Records that a read of the registry begins. Must be called before the read. Returns the number for
-    /// [`Self::read_ended`].
-    pub(crate) fn read_begins(&self) -> u64 {
-        self.reads.begun.fetch_add(1, Ordering::SeqCst) + 1
+    /// [`Self::end_read`].
+    pub(crate) fn begin_read(&self) -> u64 {
+        self.reads.started.fetch_add(1, Ordering::SeqCst) + 1
     }
 
     /// Records that a read of the registry has ended. Must be called after the snapshots were replaced.
-    pub(crate) fn read_ended(&self, number: u64) {
-        self.reads.ended.send_replace(number);
+    pub(crate) fn end_read(&self, number: u64) {
+        self.reads.finished.send_replace(number);
     }
 
     /// Waits for a read that begins after this call. Returns `false` if the read fails or takes too long.
-    async fn newer_access(&self) -> bool {
-        let begun = self.reads.begun.load(Ordering::SeqCst);
-        let mut ended = self.reads.ended.subscribe();
-        self.reads.wanted.notify_one();
-        let read = ended.wait_for(|number| *number > begun);
+    async fn wait_for_newer_access(&self) -> bool {
+        let started = self.reads.started.load(Ordering::SeqCst);
+        let mut finished = self.reads.finished.subscribe();
+        self.reads.requested.notify_one();
+        let read = finished.wait_for(|number| *number > started);
         tokio::time::timeout(MAX_WAIT, read).await.is_ok() && !self.store.is_unavailable()
     }
 
     /// Returns the caller with this token. Without a token, returns the anonymous caller.
     pub async fn caller_of(&self, token: Option<&str>) -> Result<Caller, AuthenticateError> {
-        match self.known(token) {
-            Some(known) => known,
-            None => self.looked_up_caller(token.unwrap_or_default()).await,
+        match self.cached_caller(token) {
+            Some(caller) => caller,
+            None => self.look_up_caller(token.unwrap_or_default()).await,
         }
     }
 
     /// Like [`Self::caller_of`], but returns `None` if the registry has to be asked.
-    fn known(&self, token: Option<&str>) -> Option<Result<Caller, AuthenticateError>> {
+    fn cached_caller(&self, token: Option<&str>) -> Option<Result<Caller, AuthenticateError>> {
         let Some(token) = token else { return Some(Ok(self.access.load().anonymous().clone())) };
-        let unavailable = |why| Some(Err(AuthenticateError::Unavailable(why)));
+        let unavailable = |reason| Some(Err(AuthenticateError::Unavailable(reason)));
         if self.store.grace_left().is_zero() {
             return unavailable(if self.store.age().is_none() { NOT_READ } else { UNAVAILABLE });
         }
-        match self.tokens.kept(self.tokens.tag(token)) {
+        match self.tokens.get(self.tokens.tag(token)) {
             Some(known) => self.caller(&known),
             None if self.store.is_unavailable() => unavailable(UNAVAILABLE),
             None => None,
@@ -168,8 +168,8 @@ impl TokenAuthenticator {
     }
 
     /// Reads the token from the registry, and its user if the user is not known yet.
-    async fn looked_up_caller(&self, token: &str) -> Result<Caller, AuthenticateError> {
-        let unavailable = |why| Err(AuthenticateError::Unavailable(why));
+    async fn look_up_caller(&self, token: &str) -> Result<Caller, AuthenticateError> {
+        let unavailable = |reason| Err(AuthenticateError::Unavailable(reason));
         let known = match self.tokens.look_up(token).await {
             Ok(known) => known.ok_or(AuthenticateError::InvalidToken)?,
             Err(LookupError::TooMany) => return unavailable(TOO_MANY),
@@ -178,7 +178,7 @@ impl TokenAuthenticator {
         if let Some(caller) = self.caller(&known) {
             return caller;
         }
-        if !self.newer_access().await {
+        if !self.wait_for_newer_access().await {
             return unavailable(UNAVAILABLE);
         }
         self.caller(&known).unwrap_or(Err(AuthenticateError::InvalidToken))
@@ -187,11 +187,11 @@ impl TokenAuthenticator {
     /// Returns the caller of a token, or `None` if its user is unknown.
     fn caller(&self, token: &KnownToken) -> Option<Result<Caller, AuthenticateError>> {
         let now = SystemTime::now();
-        if token.has_ended(now) {
+        if token.is_expired(now) {
             return Some(Err(AuthenticateError::InvalidToken));
         }
         let caller = self.access.load().caller(token.user_id)?.clone();
-        self.note_use(token, now);
+        self.record_use(token, now);
         Some(Ok(caller.with_expiry(token.expires_at)))
     }
 }
@@ -199,7 +199,7 @@ impl TokenAuthenticator {
 impl Authenticate for TokenAuthenticator {
     fn known_caller(&self, request: &Parts) -> Option<Result<Caller, AuthenticateError>> {
         match self.token(request) {
-            Ok(token) => self.known(token),
+            Ok(token) => self.cached_caller(token),
             Err(error) => Some(Err(error)),
         }
     }

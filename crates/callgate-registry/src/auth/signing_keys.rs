@@ -15,7 +15,7 @@ use crate::store::{NewKey, Store};
 /// Purpose of the session keys.
 pub const SESSION_KEYS: &str = "session";
 /// Number of seconds between storing a key and signing with it.
-const ANNOUNCED: i64 = 10;
+const ACTIVATION_DELAY: i64 = 10;
 /// Maximum difference between the clocks of servers, in seconds.
 const SLACK: i64 = 60 * 60;
 
@@ -28,19 +28,19 @@ impl NewKey {
     /// Creates a session key that begins to sign some seconds later. The key is stored only if the newest key is at
     /// least `min_age` old.
     pub fn announced(min_age: Duration) -> Result<Self, getrandom::Error> {
-        Self::for_sessions(ANNOUNCED, Some(seconds(min_age)))
+        Self::for_sessions(ACTIVATION_DELAY, Some(seconds(min_age)))
     }
 
     /// Creates a session key that signs immediately. It is stored whatever the age of the newest key.
-    pub fn at_once() -> Result<Self, getrandom::Error> {
+    pub fn immediate() -> Result<Self, getrandom::Error> {
         Self::for_sessions(0, Some(i64::MIN))
     }
 
-    fn for_sessions(signs_in: i64, min_age: Option<i64>) -> Result<Self, getrandom::Error> {
+    fn for_sessions(active_in: i64, min_age: Option<i64>) -> Result<Self, getrandom::Error> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret)?;
         let secret = to_hex(&secret);
-        Ok(Self { purpose: SESSION_KEYS.to_owned(), secret, signs_in, min_age })
+        Ok(Self { purpose: SESSION_KEYS.to_owned(), secret, active_in, min_age })
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn session_keys(store: &dyn Store, now: i64) -> Result<Vec<Sess
         }
         keys = store.keys(SESSION_KEYS).await?;
     }
-    Ok(in_order(&keys, now))
+    Ok(signing_key_first(&keys, now))
 }
 
 /// Returns the key that signs at this Unix time: the newest active key, or the oldest key if none is active.
@@ -64,7 +64,7 @@ pub fn signing_key(keys: &[KeyRow], now: i64) -> Option<&KeyRow> {
     active.or_else(|| keys.iter().min_by_key(by_age))
 }
 
-pub(crate) fn in_order(keys: &[KeyRow], now: i64) -> Vec<SessionKey> {
+pub(crate) fn signing_key_first(keys: &[KeyRow], now: i64) -> Vec<SessionKey> {
     let signing = signing_key(keys, now);
     let others = keys.iter().filter(|key| signing.is_none_or(|signing| signing.id != key.id));
     let keys = signing.into_iter().chain(others);
@@ -73,9 +73,10 @@ pub(crate) fn in_order(keys: &[KeyRow], now: i64) -> Vec<SessionKey> {
 
 /// Returns the newest key whose predecessors can be deleted, because everything that they signed has expired.
 pub(crate) fn superseding(keys: &[KeyRow], now: i64) -> Option<&KeyRow> {
-    let since = |key: &KeyRow| key.active_from.max(key.created_at);
+    let active_since = |key: &KeyRow| key.active_from.max(key.created_at);
     let lifetime = seconds(Sessions::LIFETIME) + SLACK;
-    let newest = keys.iter().filter(|key| since(key) + lifetime <= now).max_by_key(|key| key.id)?;
+    let newest =
+        keys.iter().filter(|key| active_since(key) + lifetime <= now).max_by_key(|key| key.id)?;
     keys.iter().any(|key| key.id < newest.id).then_some(newest)
 }
 
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_signs_from_its_time_on() {
+    fn a_key_signs_from_its_activation_time() {
         let keys = [key(3, 100, 110), key(2, 50, 60), key(1, 0, 0)];
         let signing = |now| signing_key(&keys, now).map(|key| key.id);
         assert_eq!(
@@ -106,13 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn an_old_key_goes_when_nothing_that_it_signed_can_be_good() {
+    fn old_keys_are_superseded_when_everything_that_they_signed_has_expired() {
         let keys = [key(3, 40 * DAY, 40 * DAY + 10), key(2, 10 * DAY, 10 * DAY + 10), key(1, 0, 0)];
-        let before = |now| superseding(&keys, now).map(|key| key.id);
-        assert_eq!(before(40 * DAY), None);
-        assert_eq!(before(40 * DAY + 10), None, "clocks may differ");
-        assert_eq!(before(40 * DAY + 10 + SLACK), Some(2));
-        assert_eq!(before(70 * DAY + 10 + SLACK), Some(3));
+        let superseding_id = |now| superseding(&keys, now).map(|key| key.id);
+        assert_eq!(superseding_id(40 * DAY), None);
+        assert_eq!(superseding_id(40 * DAY + 10), None, "clocks may differ");
+        assert_eq!(superseding_id(40 * DAY + 10 + SLACK), Some(2));
+        assert_eq!(superseding_id(70 * DAY + 10 + SLACK), Some(3));
         assert_eq!(superseding(&keys[2..], 100 * DAY).map(|key| key.id), None, "the only key");
     }
 }

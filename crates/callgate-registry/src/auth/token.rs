@@ -46,7 +46,7 @@ mod tests {
     use crate::hex::digest_from_hex;
 
     #[test]
-    fn a_token_is_cg_and_32_bytes_and_its_digest_comes_back() {
+    fn a_token_has_a_prefix_and_32_bytes_and_its_stored_digest_decodes() {
         let token = Token::generate().unwrap();
         assert!(token.expose().starts_with("cg_"));
         assert_eq!(token.expose().len(), 3 + 43);
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_digest_is_none() {
+    fn an_invalid_digest_is_rejected() {
         for text in ["", "zz", &"g".repeat(64), &"é".repeat(32)] {
             assert_eq!(digest_from_hex(text), None);
         }

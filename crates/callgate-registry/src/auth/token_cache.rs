@@ -15,7 +15,7 @@ use callgate::access::TokenDigest;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::auth::tracked_store::{Read, TrackedStore};
+use crate::auth::tracked_store::{ReadKind, TrackedStore};
 use crate::db::pool::with_timeout;
 use crate::hex::digest_from_hex;
 use crate::hex::to_hex;
@@ -26,9 +26,9 @@ use crate::store::Store;
 /// Minimum interval between lookups.
 const LOOKUP_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum number of tokens in one lookup.
-const MOST_AT_ONCE: usize = 500;
+const MAX_BATCH: usize = 500;
 /// Maximum number of callers that wait for a lookup.
-const MOST_WAITING: usize = 4096;
+const MAX_WAITING: usize = 4096;
 /// Time limit of a lookup.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum time that a caller waits for a lookup.
@@ -70,7 +70,7 @@ impl KnownToken {
         is_new
     }
 
-    pub(crate) fn has_ended(&self, now: SystemTime) -> bool {
+    pub(crate) fn is_expired(&self, now: SystemTime) -> bool {
         self.expires_at.is_some_and(|end| end <= now)
     }
 }
@@ -102,16 +102,16 @@ impl fmt::Debug for TokenTag {
 pub(crate) struct TokenCache {
     tags: RandomState,
     /// Unknown tokens are not cached.
-    kept: RwLock<KeptTokens>,
-    asking: ArcSwapOption<mpsc::Sender<PendingLookup>>,
+    generations: RwLock<TokenGenerations>,
+    lookup_sender: ArcSwapOption<mpsc::Sender<PendingLookup>>,
     /// Number of calls of [`Self::renew`]. Results of lookups that began before the last call are not cached.
-    round: Mutex<u64>,
+    renewals: Mutex<u64>,
 }
 
 /// Tokens in two generations. When `recent` is full, it replaces `older`. A token in `older` that is used moves to
 /// `recent`; the others are forgotten at the next replacement.
 #[derive(Debug)]
-struct KeptTokens {
+struct TokenGenerations {
     recent: Generation,
     older: Generation,
     max_recent: usize,
@@ -120,7 +120,7 @@ struct KeptTokens {
 type Generation = HashMap<TokenTag, CachedToken, foldhash::fast::RandomState>;
 type CachedToken = (TokenDigest, Arc<KnownToken>);
 
-impl KeptTokens {
+impl TokenGenerations {
     fn insert(&mut self, tag: TokenTag, token: CachedToken) {
         self.older.remove(&tag);
         if self.recent.len() >= self.max_recent && !self.recent.contains_key(&tag) {
@@ -140,7 +140,7 @@ impl KeptTokens {
 struct PendingLookup {
     tag: TokenTag,
     digest: TokenDigest,
-    answer: oneshot::Sender<Result<Option<Arc<KnownToken>>, LookupError>>,
+    reply: oneshot::Sender<Result<Option<Arc<KnownToken>>, LookupError>>,
 }
 
 /// Reason why a token could not be looked up.
@@ -152,18 +152,18 @@ pub(crate) enum LookupError {
     Failed,
 }
 
-type Found = HashMap<TokenDigest, Arc<KnownToken>>;
+type FoundTokens = HashMap<TokenDigest, Arc<KnownToken>>;
 
 impl TokenCache {
-    /// Creates a cache for `most` tokens. If `most` is less than 2, the cache has room for 2.
-    pub(crate) fn new(most: u64) -> Self {
-        let max_recent = usize::try_from(most / 2).unwrap_or(usize::MAX).max(1);
+    /// Creates a cache for `max_tokens` tokens. If `max_tokens` is less than 2, the cache has room for 2.
+    pub(crate) fn new(max_tokens: u64) -> Self {
+        let max_recent = usize::try_from(max_tokens / 2).unwrap_or(usize::MAX).max(1);
         let (recent, older) = (Generation::default(), Generation::default());
         Self {
             tags: RandomState::new(),
-            kept: RwLock::new(KeptTokens { recent, older, max_recent }),
-            asking: ArcSwapOption::empty(),
-            round: Mutex::new(0),
+            generations: RwLock::new(TokenGenerations { recent, older, max_recent }),
+            lookup_sender: ArcSwapOption::empty(),
+            renewals: Mutex::new(0),
         }
     }
 
@@ -177,17 +177,17 @@ impl TokenCache {
     }
 
     /// Returns a cached token.
-    pub(crate) fn kept(&self, tag: TokenTag) -> Option<Arc<KnownToken>> {
-        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, known)) = kept.recent.get(&tag) {
+    pub(crate) fn get(&self, tag: TokenTag) -> Option<Arc<KnownToken>> {
+        let generations = self.generations.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = generations.recent.get(&tag) {
             return Some(Arc::clone(known));
         }
-        let token = kept.older.get(&tag)?.clone();
-        drop(kept);
-        let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+        let token = generations.older.get(&tag)?.clone();
+        drop(generations);
+        let mut generations = self.generations.write().unwrap_or_else(PoisonError::into_inner);
         // The token may have been removed meanwhile.
-        if kept.older.contains_key(&tag) {
-            kept.insert(tag, token.clone());
+        if generations.older.contains_key(&tag) {
+            generations.insert(tag, token.clone());
         }
         Some(token.1)
     }
@@ -198,58 +198,66 @@ impl TokenCache {
         token: &str,
     ) -> Result<Option<Arc<KnownToken>>, LookupError> {
         let (tag, digest) = (self.tag(token), TokenDigest::of(token));
-        let (answer, answered) = oneshot::channel();
-        let asking = self.asking.load_full().ok_or(LookupError::Failed)?;
-        asking.try_send(PendingLookup { tag, digest, answer }).map_err(|error| match error {
+        let (reply, receiver) = oneshot::channel();
+        let sender = self.lookup_sender.load_full().ok_or(LookupError::Failed)?;
+        sender.try_send(PendingLookup { tag, digest, reply }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => LookupError::TooMany,
             mpsc::error::TrySendError::Closed(_) => LookupError::Failed,
         })?;
-        let answered = tokio::time::timeout(MAX_WAIT, answered).await;
-        answered.ok().and_then(std::result::Result::ok).unwrap_or(Err(LookupError::Failed))
+        let reply = tokio::time::timeout(MAX_WAIT, receiver).await;
+        reply.ok().and_then(std::result::Result::ok).unwrap_or(Err(LookupError::Failed))
     }
 
     /// Looks up all cached tokens again. Returns `true` if a token was changed or removed.
     pub(crate) async fn renew(&self, store: &TrackedStore) -> Result<bool> {
-        *self.round.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        let kept: Vec<_> = {
-            let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
-            kept.recent
+        *self.renewals.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        let cached: Vec<_> = {
+            let generations = self.generations.read().unwrap_or_else(PoisonError::into_inner);
+            generations
+                .recent
                 .iter()
-                .chain(&kept.older)
+                .chain(&generations.older)
                 .map(|(tag, token)| (*tag, token.clone()))
                 .collect()
         };
-        if kept.is_empty() {
+        if cached.is_empty() {
             return Ok(false);
         }
-        store.count(Read::Tokens);
-        let now = found(&*store.inner, kept.iter().map(|(_, (digest, _))| digest)).await?;
-        let mut any = false;
-        let mut tokens = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-        for (tag, (digest, before)) in kept {
-            match now.get(&digest) {
+        store.count_read(ReadKind::Tokens);
+        let current =
+            look_up_digests(&*store.inner, cached.iter().map(|(_, (digest, _))| digest)).await?;
+        let mut has_changed = false;
+        let mut tokens = self.generations.write().unwrap_or_else(PoisonError::into_inner);
+        for (tag, (digest, before)) in cached {
+            match current.get(&digest) {
                 Some(known) if known.has_same_row(&before) => continue,
                 Some(known) => tokens.insert(tag, (digest, Arc::clone(known))),
                 None => tokens.remove(&tag),
             }
-            any = true;
+            has_changed = true;
         }
-        Ok(any)
+        Ok(has_changed)
     }
 
     /// Looks up tokens and caches them. Repeats the lookup if [`Self::renew`] ran meanwhile, because the result may be
     /// outdated.
-    async fn read(&self, store: &TrackedStore, wanted: &[PendingLookup]) -> Result<Found> {
+    async fn look_up_and_cache(
+        &self,
+        store: &TrackedStore,
+        pending: &[PendingLookup],
+    ) -> Result<FoundTokens> {
         loop {
-            let round = *self.round.lock().unwrap_or_else(PoisonError::into_inner);
-            store.count(Read::Tokens);
-            let found = found(&*store.inner, wanted.iter().map(|one| &one.digest)).await?;
-            let now = self.round.lock().unwrap_or_else(PoisonError::into_inner);
-            if *now == round {
-                let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-                for PendingLookup { tag, digest, .. } in wanted {
+            let renewals = *self.renewals.lock().unwrap_or_else(PoisonError::into_inner);
+            store.count_read(ReadKind::Tokens);
+            let found =
+                look_up_digests(&*store.inner, pending.iter().map(|lookup| &lookup.digest)).await?;
+            let current = self.renewals.lock().unwrap_or_else(PoisonError::into_inner);
+            if *current == renewals {
+                let mut generations =
+                    self.generations.write().unwrap_or_else(PoisonError::into_inner);
+                for PendingLookup { tag, digest, .. } in pending {
                     if let Some(known) = found.get(digest) {
-                        kept.insert(*tag, (*digest, Arc::clone(known)));
+                        generations.insert(*tag, (*digest, Arc::clone(known)));
                     }
                 }
                 return Ok(found);
@@ -258,7 +266,10 @@ impl TokenCache {
     }
 }
 
-async fn found(store: &dyn Store, digests: impl Iterator<Item = &TokenDigest>) -> Result<Found> {
+async fn look_up_digests(
+    store: &dyn Store,
+    digests: impl Iterator<Item = &TokenDigest>,
+) -> Result<FoundTokens> {
     let mut digests: Vec<String> = digests.map(|digest| to_hex(digest.as_bytes())).collect();
     digests.sort_unstable();
     digests.dedup();
@@ -274,58 +285,58 @@ async fn found(store: &dyn Store, digests: impl Iterator<Item = &TokenDigest>) -
 pub(crate) struct TokenLookups {
     tokens: Arc<TokenCache>,
     store: Arc<TrackedStore>,
-    waiting: mpsc::Receiver<PendingLookup>,
+    lookups: mpsc::Receiver<PendingLookup>,
 }
 
 impl TokenLookups {
     /// Creates the task's state. From now on, all lookups are sent to this task.
     pub(crate) fn new(tokens: Arc<TokenCache>, store: Arc<TrackedStore>) -> Self {
-        let (asking, waiting) = mpsc::channel(MOST_WAITING);
-        tokens.asking.store(Some(Arc::new(asking)));
-        Self { tokens, store, waiting }
+        let (sender, lookups) = mpsc::channel(MAX_WAITING);
+        tokens.lookup_sender.store(Some(Arc::new(sender)));
+        Self { tokens, store, lookups }
     }
 
     pub(crate) async fn run(mut self) {
         let mut not_before = Instant::now();
         let mut last_error = None;
-        while let Some(first) = self.waiting.recv().await {
+        while let Some(first) = self.lookups.recv().await {
             tokio::time::sleep_until(not_before).await;
             not_before = Instant::now() + LOOKUP_INTERVAL;
-            let wanted = self.gathered(first);
-            let read = self.tokens.read(&self.store, &wanted);
+            let pending = self.collect_pending(first);
+            let read = self.tokens.look_up_and_cache(&self.store, &pending);
             let found = match with_timeout(LOOKUP_TIMEOUT, read).await {
                 Ok(found) => Some(found),
                 Err(error) => {
-                    log_change(&mut last_error, error.to_string());
+                    log_if_changed(&mut last_error, error.to_string());
                     None
                 }
             };
             if found.is_some() {
                 last_error = None;
             }
-            for one in wanted {
-                let answer = found.as_ref().map(|found| found.get(&one.digest).cloned());
-                let answer = answer.ok_or(LookupError::Failed);
+            for lookup in pending {
+                let reply = found.as_ref().map(|found| found.get(&lookup.digest).cloned());
+                let reply = reply.ok_or(LookupError::Failed);
                 // The caller may have stopped waiting.
-                let _ = one.answer.send(answer);
+                let _ = lookup.reply.send(reply);
             }
         }
     }
 
-    fn gathered(&mut self, first: PendingLookup) -> Vec<PendingLookup> {
-        let mut wanted = vec![first];
-        while wanted.len() < MOST_AT_ONCE
-            && let Ok(next) = self.waiting.try_recv()
+    fn collect_pending(&mut self, first: PendingLookup) -> Vec<PendingLookup> {
+        let mut pending = vec![first];
+        while pending.len() < MAX_BATCH
+            && let Ok(next) = self.lookups.try_recv()
         {
-            wanted.push(next);
+            pending.push(next);
         }
-        wanted.retain(|one| !one.answer.is_closed());
-        wanted
+        pending.retain(|lookup| !lookup.reply.is_closed());
+        pending
     }
 }
 
 /// Logs an error unless it equals the previous one.
-fn log_change(last: &mut Option<String>, error: String) {
+fn log_if_changed(last: &mut Option<String>, error: String) {
     if last.as_ref() != Some(&error) {
         tracing::warn!(
             error,
@@ -340,28 +351,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_in_use_are_kept_when_there_are_too_many() {
+    fn tokens_in_use_stay_cached_when_the_cache_is_full() {
         let cache = TokenCache::new(4);
         let tags: Vec<TokenTag> = (0..7).map(|n| cache.tag(&format!("token {n}"))).collect();
-        let is_kept = |n: usize| tags.get(n).is_some_and(|tag| cache.kept(*tag).is_some());
+        let is_cached = |n: usize| tags.get(n).is_some_and(|tag| cache.get(*tag).is_some());
         for (id, tag) in (0..).zip(&tags) {
             let known = KnownToken { id, user_id: 1, expires_at: None, used_at: AtomicI64::new(0) };
             let token = (TokenDigest::of(&id.to_string()), Arc::new(known));
-            cache.kept.write().unwrap().insert(*tag, token);
-            assert!(is_kept(0), "used all the time, at {id}");
-            let kept = cache.kept.read().unwrap();
-            assert!(kept.recent.len() + kept.older.len() <= 4);
+            cache.generations.write().unwrap().insert(*tag, token);
+            assert!(is_cached(0), "used all the time, at {id}");
+            let generations = cache.generations.read().unwrap();
+            assert!(generations.recent.len() + generations.older.len() <= 4);
         }
-        assert!(is_kept(6) && !is_kept(1) && !is_kept(2));
+        assert!(is_cached(6) && !is_cached(1) && !is_cached(2));
     }
 
     #[test]
     fn a_tag_depends_on_the_token_and_on_the_cache() {
-        let (one, other) = (TokenCache::new(4), TokenCache::new(4));
-        assert_eq!(one.tag("a"), one.tag("a"));
-        assert_ne!(one.tag("a"), one.tag("b"));
-        assert_ne!(one.tag("a"), other.tag("a"));
-        let TokenTag(first, second) = one.tag("a");
+        let (cache, other) = (TokenCache::new(4), TokenCache::new(4));
+        assert_eq!(cache.tag("a"), cache.tag("a"));
+        assert_ne!(cache.tag("a"), cache.tag("b"));
+        assert_ne!(cache.tag("a"), other.tag("a"));
+        let TokenTag(first, second) = cache.tag("a");
         assert_ne!(first, second);
     }
 

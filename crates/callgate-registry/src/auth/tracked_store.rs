@@ -21,23 +21,23 @@ pub(crate) const MIN_GRACE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct TrackedStore {
     pub(crate) inner: Arc<dyn Store>,
-    /// Time from which `last` is measured.
+    /// Time from which `last_success` is measured.
     start: Instant,
     /// Start of the last successful poll, in microseconds since `start`; 0 before the first successful poll.
-    last: AtomicU64,
+    last_success: AtomicU64,
     /// Whether the last poll failed.
-    failed: AtomicBool,
+    last_poll_failed: AtomicBool,
     failures: AtomicU64,
     /// Remedy for the failure of the last write; `None` if the last write succeeded.
     write_failure: Mutex<Option<&'static str>>,
     write_failures: AtomicU64,
-    grace_left: Duration,
-    reads: [AtomicU64; Read::ALL.len()],
+    grace: Duration,
+    reads: [AtomicU64; ReadKind::ALL.len()],
 }
 
 /// Kind of a read, counted for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Read {
+pub(crate) enum ReadKind {
     Counters,
     Access,
     Catalog,
@@ -47,7 +47,7 @@ pub(crate) enum Read {
     Tokens,
 }
 
-impl Read {
+impl ReadKind {
     const ALL: [(Self, &'static str); 7] = [
         (Self::Counters, "revisions"),
         (Self::Access, "access"),
@@ -65,30 +65,31 @@ impl TrackedStore {
         Self {
             inner,
             start: Instant::now(),
-            last: AtomicU64::new(0),
-            failed: AtomicBool::new(false),
+            last_success: AtomicU64::new(0),
+            last_poll_failed: AtomicBool::new(false),
             failures: AtomicU64::new(0),
             write_failure: Mutex::default(),
             write_failures: AtomicU64::new(0),
-            grace_left: grace.max(MIN_GRACE),
+            grace: grace.max(MIN_GRACE),
             reads: Default::default(),
         }
     }
 
-    /// Records a successful poll that began at `began`.
-    pub(crate) fn record_success(&self, began: Instant) {
-        let passed = began.saturating_duration_since(self.start).as_micros();
-        self.last.fetch_max(u64::try_from(passed).unwrap_or(u64::MAX).max(1), Ordering::SeqCst);
-        if self.failed.swap(false, Ordering::SeqCst) {
+    /// Records a successful poll that began at `started`.
+    pub(crate) fn record_success(&self, started: Instant) {
+        let elapsed = started.saturating_duration_since(self.start).as_micros();
+        self.last_success
+            .fetch_max(u64::try_from(elapsed).unwrap_or(u64::MAX).max(1), Ordering::SeqCst);
+        if self.last_poll_failed.swap(false, Ordering::SeqCst) {
             // The earlier write may have failed because of the connection, which works again.
             self.set_write_failure(None);
         }
     }
 
     /// Records a failed poll.
-    pub(crate) fn lost(&self) {
+    pub(crate) fn record_failure(&self) {
         self.failures.fetch_add(1, Ordering::Relaxed);
-        self.failed.store(true, Ordering::SeqCst);
+        self.last_poll_failed.store(true, Ordering::SeqCst);
     }
 
     /// Runs a write with a time limit, and records whether it succeeded.
@@ -97,14 +98,14 @@ impl TrackedStore {
         limit: Duration,
         write: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let written = with_timeout(limit, write).await;
-        self.note_write(&written);
-        written
+        let result = with_timeout(limit, write).await;
+        self.record_write(&result);
+        result
     }
 
     /// Records whether a write succeeded. Logs when writes begin to fail and when they succeed again.
-    fn note_write<T>(&self, written: &Result<T>) {
-        let error = match written {
+    fn record_write<T>(&self, result: &Result<T>) {
+        let error = match result {
             Ok(_) => {
                 if self.set_write_failure(None).is_some() {
                     tracing::info!("writes to the registry succeed again");
@@ -130,9 +131,9 @@ impl TrackedStore {
     }
 
     /// Records a failed write. Ignores a successful one, because it may have had nothing to write.
-    pub(crate) fn note_write_failure<T>(&self, written: &Result<T>) {
-        if written.is_err() {
-            self.note_write(written);
+    pub(crate) fn record_write_failure<T>(&self, result: &Result<T>) {
+        if result.is_err() {
+            self.record_write(result);
         }
     }
 
@@ -146,29 +147,29 @@ impl TrackedStore {
         *self.write_failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn count(&self, read: Read) {
-        let at = Read::ALL.iter().position(|(one, _)| *one == read);
-        if let Some(count) = at.and_then(|at| self.reads.get(at)) {
+    pub(crate) fn count_read(&self, kind: ReadKind) {
+        let index = ReadKind::ALL.iter().position(|(known, _)| *known == kind);
+        if let Some(count) = index.and_then(|index| self.reads.get(index)) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Returns the time since the last successful poll began, or `None` before the first one.
     pub(crate) fn age(&self) -> Option<Duration> {
-        match self.last.load(Ordering::SeqCst) {
+        match self.last_success.load(Ordering::SeqCst) {
             0 => None,
-            last => Some((self.start + Duration::from_micros(last)).elapsed()),
+            last_success => Some((self.start + Duration::from_micros(last_success)).elapsed()),
         }
     }
 
     /// Returns the time for which known tokens are still valid.
     pub(crate) fn grace_left(&self) -> Duration {
-        self.age().map_or(Duration::ZERO, |age| self.grace_left.saturating_sub(age))
+        self.age().map_or(Duration::ZERO, |age| self.grace.saturating_sub(age))
     }
 
     /// Returns `true` if the last poll failed, or if the grace period is over.
     pub(crate) fn is_unavailable(&self) -> bool {
-        self.failed.load(Ordering::SeqCst) || self.grace_left().is_zero()
+        self.last_poll_failed.load(Ordering::SeqCst) || self.grace_left().is_zero()
     }
 
     /// Returns the number of failed polls.
@@ -179,7 +180,7 @@ impl TrackedStore {
     /// Returns the number of reads by kind.
     pub(crate) fn reads(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let counts = self.reads.iter().map(|count| count.load(Ordering::Relaxed));
-        Read::ALL.iter().map(|(_, name)| *name).zip(counts)
+        ReadKind::ALL.iter().map(|(_, name)| *name).zip(counts)
     }
 }
 
@@ -216,8 +217,8 @@ impl ReadinessCheck for TrackedStore {
         metrics.counter("callgate_registry_statements_total", help, self.inner.statements());
         let help = "Reads of the registry by kind.";
         metrics.family("callgate_registry_reads_total", "counter", help);
-        for (what, count) in self.reads() {
-            metrics.sample(&format!("{{what=\"{what}\"}}"), count);
+        for (kind, count) in self.reads() {
+            metrics.sample(&format!("{{what=\"{kind}\"}}"), count);
         }
     }
 }

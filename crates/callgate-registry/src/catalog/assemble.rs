@@ -17,7 +17,7 @@ use callgate::model::{
 };
 
 use crate::catalog::definition;
-use crate::rows::{ActionRow, CatalogRows, MethodRow, SettingRow, TypeRow, action_key, present};
+use crate::rows::{ActionRow, CatalogRows, MethodRow, SettingRow, TypeRow, action_key, non_empty};
 
 /// Which methods are tools if their row does not specify this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,8 +74,8 @@ pub fn assemble(rows: &CatalogRows, assembly: Assembly<'_>) -> Assembled {
                 builder.quarantine(label(row), reason);
             }
             Some(_) => match overlays.entry(&row.rpc_method) {
-                MapEntry::Vacant(free) => {
-                    free.insert(row);
+                MapEntry::Vacant(entry) => {
+                    entry.insert(row);
                 }
                 MapEntry::Occupied(_) => {
                     let reason = DefinitionError::DuplicateId(row.rpc_method.clone());
@@ -98,7 +98,7 @@ struct Context<'a> {
     /// Classes for all methods.
     types: Types,
     /// Classes for the methods of an upstream that defines classes of its own.
-    own_types: HashMap<&'a str, Types>,
+    upstream_types: HashMap<&'a str, Types>,
     salt: u64,
     idents: HashMap<i64, &'a str>,
     actions: HashMap<(String, String), Vec<&'a ActionRow>>,
@@ -113,10 +113,10 @@ impl<'a> Context<'a> {
         rows: &'a CatalogRows,
         assembly: &Assembly<'a>,
     ) -> (Self, Vec<(String, DefinitionError)>) {
-        let (types, own_types, rejected) = types(rows);
+        let (types, upstream_types, rejected) = types(rows);
         let context = Self {
             types,
-            own_types,
+            upstream_types,
             salt: salt(rows),
             idents: rows.sections.iter().map(|row| (row.id, row.ident.as_str())).collect(),
             actions: actions(rows),
@@ -135,13 +135,17 @@ impl<'a> Context<'a> {
     fn add_row(&self, builder: &mut CatalogBuilder, row: &MethodRow) {
         match self.row_requirement(row) {
             // The method is not a tool now, but its name stays reserved.
-            Ok(None) => given_name(row).into_iter().for_each(|name| builder.reserve_name(name)),
+            Ok(None) => {
+                if let Some(name) = explicit_tool_name(row) {
+                    builder.reserve_name(name);
+                }
+            }
             Ok(Some((requirement, mut findings))) => {
                 if !self.upstreams.contains(row.upstream_name()) {
                     findings.push(Finding::UnknownUpstream(row.upstream_name().to_owned()));
                 }
                 let fingerprint = self.fingerprint(Some(row), &requirement, &findings);
-                if builder.reuse(&row.rpc_method, fingerprint, given_name(row)) {
+                if builder.reuse(&row.rpc_method, fingerprint, explicit_tool_name(row)) {
                     return;
                 }
                 match definition::method(row, requirement) {
@@ -157,7 +161,7 @@ impl<'a> Context<'a> {
     }
 
     fn types_of(&self, upstream: &str) -> &Types {
-        self.own_types.get(upstream).unwrap_or(&self.types)
+        self.upstream_types.get(upstream).unwrap_or(&self.types)
     }
 
     /// Returns the requirement of a row, or `None` if the row is not a tool.
@@ -174,7 +178,7 @@ impl<'a> Context<'a> {
             return Err(DefinitionError::value("upstream", problem));
         }
         let mut findings = Vec::new();
-        let mut requirement = self.needs_of_actions(row.permission_key(), &mut findings);
+        let mut requirement = self.action_requirement(row.permission_key(), &mut findings);
         self.close_named_sections(row, &mut requirement, &mut findings)?;
         if requirement.is_open() && self.open_methods == Some(OpenMethods::Refuse) {
             findings.push(Finding::NoSection);
@@ -196,8 +200,8 @@ impl<'a> Context<'a> {
             if requirement.sections().iter().any(|(named, _)| *named == section) {
                 continue;
             }
-            let is_there = self.idents.values().any(|known| *known == section.as_str());
-            findings.push(if is_there {
+            let exists = self.idents.values().any(|existing| *existing == section.as_str());
+            findings.push(if exists {
                 Finding::SectionWithoutAction(section.clone())
             } else {
                 Finding::MissingSection(section.clone())
@@ -208,16 +212,16 @@ impl<'a> Context<'a> {
     }
 
     /// Returns the sections and masks of all actions of a method.
-    fn needs_of_actions(&self, key: (&str, &str), findings: &mut Vec<Finding>) -> Requirement {
+    fn action_requirement(&self, key: (&str, &str), findings: &mut Vec<Finding>) -> Requirement {
         let mut requirement = Requirement::default();
         for action in self.actions.get(&action_key(key.0, key.1)).into_iter().flatten() {
             match self.idents.get(&action.id_section) {
                 Some(ident) => {
-                    let (section, need) = (Section::from(*ident), need(&action.mask));
-                    if need == SectionRequirement::Closed {
+                    let (section, required) = (Section::from(*ident), parse_mask(&action.mask));
+                    if required == SectionRequirement::Closed {
                         findings.push(Finding::InvalidMask(section.clone(), action.mask.clone()));
                     }
-                    requirement.add(section, need);
+                    requirement.add(section, required);
                 }
                 None => {
                     let section = Section::from(format!("#{}", action.id_section));
@@ -240,10 +244,10 @@ impl<'a> Context<'a> {
         }
         let key = row.map_or((LOCAL, id), MethodRow::permission_key);
         let mut findings = Vec::new();
-        let mut requirement = self.needs_of_actions(key, &mut findings);
-        for (section, need) in method.requirement().sections() {
+        let mut requirement = self.action_requirement(key, &mut findings);
+        for (section, required) in method.requirement().sections() {
             if !requirement.sections().iter().any(|(named, _)| named == section) {
-                requirement.add(section.clone(), *need);
+                requirement.add(section.clone(), *required);
             }
         }
         if let Some(row) = row
@@ -252,7 +256,7 @@ impl<'a> Context<'a> {
             return builder.quarantine(id, reason);
         }
         let fingerprint = self.fingerprint(row, &requirement, &findings);
-        if builder.reuse(id, fingerprint, row.and_then(given_name)) {
+        if builder.reuse(id, fingerprint, row.and_then(explicit_tool_name)) {
             return;
         }
         let method = method.clone().with_requirement(requirement);
@@ -295,15 +299,15 @@ pub fn open_methods(rows: &CatalogRows, configured: Option<OpenMethods>) -> Opti
 
 /// Returns the methods of the registry that every caller may call.
 pub fn open_entries(catalog: &Catalog) -> impl Iterator<Item = &Entry> {
-    let of_rows = catalog.entries().filter(|entry| entry.upstream() != LOCAL);
-    of_rows.filter(|entry| catalog.requirement(entry).is_open())
+    let registry_entries = catalog.entries().filter(|entry| entry.upstream() != LOCAL);
+    registry_entries.filter(|entry| catalog.requirement(entry).is_open())
 }
 
-fn given_name(row: &MethodRow) -> Option<&str> {
-    present(row.tool_name.as_deref())
+fn explicit_tool_name(row: &MethodRow) -> Option<&str> {
+    non_empty(row.tool_name.as_deref())
 }
 
-fn need(mask: &str) -> SectionRequirement {
+fn parse_mask(mask: &str) -> SectionRequirement {
     // A mask that is not a number closes the method to everybody.
     let value = mask.trim().parse().ok();
     value.and_then(Mask::required).map_or(SectionRequirement::Closed, SectionRequirement::AtLeast)
@@ -320,19 +324,19 @@ fn label(row: &MethodRow) -> String {
 /// Returns the classes for all methods, the classes for the methods of single upstreams, and invalid definitions.
 fn types(rows: &CatalogRows) -> (Types, HashMap<&str, Types>, Vec<(String, DefinitionError)>) {
     let (mut rejected, mut common) = (Vec::new(), BTreeMap::new());
-    let mut own: HashMap<&str, BTreeMap<ClassName, TypeDefinition>> = HashMap::new();
+    let mut by_upstream: HashMap<&str, BTreeMap<ClassName, TypeDefinition>> = HashMap::new();
     for row in &rows.types {
         match (definition::type_definition(row), row.class().0) {
             (Ok((name, definition)), None) => {
                 common.insert(name, definition);
             }
             (Ok((name, definition)), Some(upstream)) => {
-                own.entry(upstream).or_default().insert(name, definition);
+                by_upstream.entry(upstream).or_default().insert(name, definition);
             }
             (Err(error), _) => rejected.push((row.name.clone(), error)),
         }
     }
-    let own = own.into_iter().map(|(upstream, definitions)| {
+    let by_upstream = by_upstream.into_iter().map(|(upstream, definitions)| {
         let names: BTreeSet<ClassName> = definitions.keys().cloned().collect();
         let mut all = common.clone();
         all.extend(definitions);
@@ -342,10 +346,10 @@ fn types(rows: &CatalogRows) -> (Types, HashMap<&str, Types>, Vec<(String, Defin
         rejected.extend(unlinked.map(|(class, error)| (name(class), error)));
         (upstream, types)
     });
-    let own = own.collect();
+    let by_upstream = by_upstream.collect();
     let (types, unlinked) = Types::new(common);
     rejected.extend(unlinked.into_iter().map(|(name, error)| (name.to_string(), error)));
-    (types, own, rejected)
+    (types, by_upstream, rejected)
 }
 
 fn actions(rows: &CatalogRows) -> HashMap<(String, String), Vec<&ActionRow>> {
@@ -365,9 +369,9 @@ fn salt(rows: &CatalogRows) -> u64 {
 
 fn new_names(rows: &CatalogRows, catalog: &Catalog) -> Vec<(i64, String)> {
     // If two rows have the same id, only the first is served. Existing tool names do not change.
-    let mut seen = HashSet::new();
-    let served = rows.methods.iter().filter(|row| seen.insert(row.rpc_method.as_str()));
-    let names = served.filter(|row| given_name(row).is_none()).filter_map(|row| {
+    let mut ids = HashSet::new();
+    let served = rows.methods.iter().filter(|row| ids.insert(row.rpc_method.as_str()));
+    let names = served.filter(|row| explicit_tool_name(row).is_none()).filter_map(|row| {
         let name = catalog.prefix().strip(catalog.by_id(&row.rpc_method)?.name());
         (name != row.rpc_method).then(|| (row.id, name.to_owned()))
     });
@@ -399,7 +403,7 @@ pub fn inspect(
     let is_local = row.upstream_name() == LOCAL;
     let exposed = if is_local { None } else { context.row_requirement(row)? };
     let Some((requirement, _)) = exposed else {
-        let requirement = context.needs_of_actions(row.permission_key(), &mut findings);
+        let requirement = context.action_requirement(row.permission_key(), &mut findings);
         return Ok(Some(Inspection { row: row.clone(), requirement, tool: None, findings }));
     };
     let mut builder = CatalogBuilder::new(assembly.prefix, None);
@@ -437,17 +441,17 @@ pub fn settings(
     current: &Settings,
 ) -> (Settings, Vec<callgate::gateway::SettingError>) {
     let mut settings = Settings::default();
-    let mut refused = Vec::new();
+    let mut errors = Vec::new();
     for row in rows {
         if !callgate::gateway::SETTING_KEYS.contains(&row.name.as_str()) {
             continue;
         }
         if let Err(error) = settings.set(&row.name, &row.value) {
-            refused.push(error);
+            errors.push(error);
             if let Ok(value) = current.get(&row.name) {
                 let _ = settings.set(&row.name, &value);
             }
         }
     }
-    (settings, refused)
+    (settings, errors)
 }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::rows::{CHECK_ARGUMENTS, GUESSED, MethodRow, TypeRow, present};
+use crate::rows::{CHECK_ARGUMENTS, GUESSED, MethodRow, TypeRow, non_empty};
 
 /// Converts a row into a method.
 pub(crate) fn method(row: &MethodRow, requirement: Requirement) -> Result<Method, DefinitionError> {
@@ -39,7 +39,7 @@ pub(crate) fn method(row: &MethodRow, requirement: Requirement) -> Result<Method
             method = method.output_schema(schema).map_err(in_column("output_schema"))?;
         }
         None => {
-            if let Some(text) = present(row.return_type.as_deref()) {
+            if let Some(text) = non_empty(row.return_type.as_deref()) {
                 method = method.returns(text.parse().map_err(in_column("return_type"))?);
             }
         }
@@ -52,22 +52,22 @@ pub(crate) fn overlay(mut method: Method, row: &MethodRow) -> Result<Method, Def
     if let Some(column) = &row.unreadable {
         return Err(DefinitionError::value(column.clone(), "the bytes are not text"));
     }
-    if let Some(title) = present(row.title.as_deref()) {
+    if let Some(title) = non_empty(row.title.as_deref()) {
         method = method.title(title);
     }
-    if let Some(description) = present(row.description.as_deref()) {
+    if let Some(description) = non_empty(row.description.as_deref()) {
         method = method.description(description);
     }
-    if let Some(safety) = present(row.safety.as_deref()) {
+    if let Some(safety) = non_empty(row.safety.as_deref()) {
         method = match safety.strip_prefix(GUESSED) {
             Some(guess) => method.guessed_safety(guess.parse()?),
             None => method.safety(safety.parse()?),
         };
     }
-    if let Some(style) = present(row.params_by.as_deref()) {
+    if let Some(style) = non_empty(row.params_by.as_deref()) {
         method = method.param_style(style.parse()?);
     }
-    if let Some(name) = present(row.tool_name.as_deref()) {
+    if let Some(name) = non_empty(row.tool_name.as_deref()) {
         method = method.tool_name(name);
     }
     match json_column::<Value>("annotations", row.annotations.as_deref())? {
@@ -79,7 +79,7 @@ pub(crate) fn overlay(mut method: Method, row: &MethodRow) -> Result<Method, Def
                 Some(other) => {
                     let problem = format!(
                         "`{CHECK_ARGUMENTS}`: expected a boolean, found `{}`",
-                        short(&other)
+                        excerpt(&other)
                     );
                     return Err(DefinitionError::value("annotations", problem));
                 }
@@ -91,7 +91,7 @@ pub(crate) fn overlay(mut method: Method, row: &MethodRow) -> Result<Method, Def
         Some(other) => {
             return Err(DefinitionError::value(
                 "annotations",
-                format_args!("expected an object, found `{}`", short(&other)),
+                format_args!("expected an object, found `{}`", excerpt(&other)),
             ));
         }
     }
@@ -144,12 +144,14 @@ struct ParamObject {
     description: String,
     #[serde(default)]
     optional: bool,
-    #[serde(default, deserialize_with = "even_null")]
+    #[serde(default, deserialize_with = "null_as_value")]
     default: Option<Value>,
 }
 
 /// Deserializes `null` as a default value.
-fn even_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+fn null_as_value<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
@@ -162,7 +164,7 @@ fn params(row: &MethodRow) -> Result<Vec<Param>, DefinitionError> {
         None => Map::new(),
         Some(Value::Array(items)) if items.is_empty() => Map::new(),
         Some(other) => {
-            let problem = format!("expected an object, found `{}`", short(&other));
+            let problem = format!("expected an object, found `{}`", excerpt(&other));
             return Err(DefinitionError::value("defaults", problem));
         }
     };
@@ -204,7 +206,7 @@ fn param(
             let ty: TypeExpr = text.parse().map_err(in_column(column))?;
             let ty = match ty {
                 list @ TypeExpr::List(_) if is_variadic => list,
-                one if is_variadic => TypeExpr::List(Box::new(one)),
+                item if is_variadic => TypeExpr::List(Box::new(item)),
                 other => other,
             };
             Param::new(&name, ty)
@@ -225,12 +227,12 @@ fn param(
 /// ...$ids`.
 ///
 /// A word without `$` is the name if the type is given elsewhere, otherwise it is the type.
-fn signature(text: &str, type_is_given: bool) -> Result<ParamObject, DefinitionError> {
+fn signature(text: &str, has_type: bool) -> Result<ParamObject, DefinitionError> {
     // The default follows the name. A literal type before the name may contain `=`.
-    let name_at = text.find('$').unwrap_or(0);
-    let (declared, default) = match text.get(name_at..).and_then(|rest| rest.find('=')) {
+    let name_start = text.find('$').unwrap_or(0);
+    let (declared, default) = match text.get(name_start..).and_then(|rest| rest.find('=')) {
         Some(at) => {
-            let (declared, default) = text.split_at(name_at + at);
+            let (declared, default) = text.split_at(name_start + at);
             (declared.trim(), Some(default.trim_start_matches('=').trim()))
         }
         None => (text.trim(), None),
@@ -241,14 +243,14 @@ fn signature(text: &str, type_is_given: bool) -> Result<ParamObject, DefinitionE
         ..ParamObject::default()
     };
     let Some((ty, name)) = declared.split_once('$') else {
-        let is_word = declared.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let is_identifier = declared.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         if let Some((ty, name)) = declared.rsplit_once(' ')
             && [declared, ty].map(|text| text.parse::<TypeExpr>().is_ok()) == [false, true]
         {
             let problem = format!("`{declared}` has no name; write `{ty} ${name}`");
             return Err(DefinitionError::value("params", problem));
         }
-        if type_is_given && is_word && !declared.is_empty() {
+        if has_type && is_identifier && !declared.is_empty() {
             object.name = Some(declared.to_owned());
         } else if !declared.is_empty() {
             object.ty = Some(declared.to_owned());
@@ -263,9 +265,9 @@ fn signature(text: &str, type_is_given: bool) -> Result<ParamObject, DefinitionE
     let ty = ty.trim().trim_end_matches('&').trim_end();
     match ty.strip_suffix("...") {
         // `param` converts the type into a list.
-        Some(one) => {
-            let one = one.trim_end();
-            object.ty = Some(format!("{}...", if one.is_empty() { "mixed" } else { one }));
+        Some(item) => {
+            let item = item.trim_end();
+            object.ty = Some(format!("{}...", if item.is_empty() { "mixed" } else { item }));
             object.optional = true;
         }
         None if ty.is_empty() => {}
@@ -303,7 +305,7 @@ fn json_column<T: DeserializeOwned>(
     column: &'static str,
     text: Option<&str>,
 ) -> Result<Option<T>, DefinitionError> {
-    let Some(text) = present(text) else { return Ok(None) };
+    let Some(text) = non_empty(text) else { return Ok(None) };
     match serde_json::from_str::<Option<T>>(text) {
         Ok(value) => Ok(value),
         Err(error) => Err(DefinitionError::value(column, error)),
@@ -314,6 +316,6 @@ fn in_column<E: std::fmt::Display>(column: &'static str) -> impl Fn(E) -> Defini
     move |error| DefinitionError::value(column, error)
 }
 
-fn short(value: &Value) -> String {
+fn excerpt(value: &Value) -> String {
     value.to_string().chars().take(60).collect()
 }

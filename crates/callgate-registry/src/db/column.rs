@@ -200,7 +200,7 @@ impl ColumnType {
 
     fn length_mismatch(&self, text: &str, dialect: Dialect) -> Option<String> {
         let name = dialect.pick(self.name);
-        let (length, unit, most) = match dialect {
+        let (length, unit, max) = match dialect {
             Dialect::MySql if name == "TEXT" => (text.len(), "bytes", Some(65_535)),
             Dialect::SqlServer => {
                 (text.encode_utf16().count(), "characters", declared_length(name))
@@ -210,8 +210,8 @@ impl ColumnType {
         if self.kind == Kind::Digest && length != 64 {
             return Some(format!("has {length} characters; expected 64"));
         }
-        let most = most?;
-        (length > most).then(|| format!("has {length} {unit}; at most {most} are allowed"))
+        let max = max?;
+        (length > max).then(|| format!("has {length} {unit}; at most {max} are allowed"))
     }
 }
 

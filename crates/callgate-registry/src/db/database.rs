@@ -210,7 +210,7 @@ pub(crate) enum Purpose {
     /// Writes keys. Locks only the counter of keys.
     Keys,
     /// Writes rows such as sessions, without locking a counter.
-    Note,
+    WriteUnlocked,
     /// Changes the schema. The time limit is [`DatabaseOptions::load_timeout`]. Locks out other migrations.
     Migrate,
 }
@@ -218,12 +218,12 @@ pub(crate) enum Purpose {
 impl Purpose {
     /// Returns the counters to lock first, as a SQL list. They are locked in the order of their names.
     #[cfg(any(feature = "mssql", feature = "mysql", feature = "postgres"))]
-    pub(crate) fn locked(self) -> Option<&'static str> {
+    pub(crate) fn locked_counters(self) -> Option<&'static str> {
         match self {
             Self::Write => Some("'access', 'catalog'"),
             Self::Tokens => Some("'tokens'"),
             Self::Keys => Some("'keys'"),
-            Self::Read | Self::Note | Self::Migrate => None,
+            Self::Read | Self::WriteUnlocked | Self::Migrate => None,
         }
     }
 
@@ -231,7 +231,9 @@ impl Purpose {
     pub(crate) fn limit(self, options: &DatabaseOptions) -> Duration {
         match self {
             Self::Read | Self::Migrate => options.load_timeout,
-            Self::Write | Self::Tokens | Self::Keys | Self::Note => options.statement_timeout,
+            Self::Write | Self::Tokens | Self::Keys | Self::WriteUnlocked => {
+                options.statement_timeout
+            }
         }
     }
 }
@@ -263,7 +265,7 @@ pub(crate) trait Database: std::fmt::Debug + Send + Sync {
     }
 
     /// Moves all writes to the main database file.
-    async fn settle(&self) -> Result<()> {
+    async fn checkpoint(&self) -> Result<()> {
         Ok(())
     }
 
@@ -296,22 +298,25 @@ pub(crate) struct TransactionEnd {
 
 /// Numbers the placeholders of a statement: with `$`, each `?` becomes `$1`, `$2` and so on.
 #[cfg(any(feature = "mssql", feature = "postgres"))]
-pub(crate) fn numbered(sql: &str, mark: &str) -> String {
+pub(crate) fn number_placeholders(sql: &str, prefix: &str) -> String {
     let mut parts = sql.split('?');
     let mut numbered = parts.next().unwrap_or_default().to_owned();
     for (number, part) in (1_usize..).zip(parts) {
-        numbered.extend([mark, &number.to_string(), part]);
+        numbered.extend([prefix, &number.to_string(), part]);
     }
     numbered
 }
 
 #[cfg(all(test, any(feature = "mssql", feature = "postgres")))]
 mod tests {
-    use super::numbered;
+    use super::number_placeholders;
 
     #[test]
-    fn values_are_numbered_in_order() {
-        assert_eq!(numbered("SELECT 1", "$"), "SELECT 1");
-        assert_eq!(numbered("a = ? AND b IN (?, ?)", "@P"), "a = @P1 AND b IN (@P2, @P3)");
+    fn placeholders_are_numbered_in_order() {
+        assert_eq!(number_placeholders("SELECT 1", "$"), "SELECT 1");
+        assert_eq!(
+            number_placeholders("a = ? AND b IN (?, ?)", "@P"),
+            "a = @P1 AND b IN (@P2, @P3)"
+        );
     }
 }

@@ -81,7 +81,7 @@ pub(crate) struct Upsert<'a> {
     /// Columns that are always written.
     pub(crate) columns: &'a [(&'a str, UpsertValue<'a>)],
     /// Columns that are only written by an insert.
-    pub(crate) once: &'a [(&'a str, UpsertValue<'a>)],
+    pub(crate) insert_only: &'a [(&'a str, UpsertValue<'a>)],
 }
 
 impl<'a> Upsert<'a> {
@@ -93,53 +93,55 @@ impl<'a> Upsert<'a> {
     /// Returns the template of an `INSERT` of several rows.
     fn insert_rows(&self, count: usize) -> String {
         let keys = self.keys.iter().map(|(name, value)| (*name, placeholder(value)));
-        let others = self.columns.iter().chain(self.once);
-        let others = others.map(|(name, put)| (*name, put.template()));
-        let (names, values): (Vec<_>, Vec<_>) = keys.chain(others).unzip();
+        let other_columns = self.columns.iter().chain(self.insert_only);
+        let other_columns = other_columns.map(|(name, value)| (*name, value.template()));
+        let (names, values): (Vec<_>, Vec<_>) = keys.chain(other_columns).unzip();
         let rows = vec![format!("({})", values.join(", ")); count].join(", ");
         format!("INSERT INTO {} ({}) VALUES {rows}", self.table, names.join(", "))
     }
 
     pub(crate) fn insert_values(&self) -> Vec<Value<'a>> {
-        let others = self.columns.iter().chain(self.once).filter_map(|(_, put)| put.value());
-        self.keys.iter().map(|(_, value)| *value).chain(others).collect()
+        let other_values =
+            self.columns.iter().chain(self.insert_only).filter_map(|(_, value)| value.value());
+        self.keys.iter().map(|(_, value)| *value).chain(other_values).collect()
     }
 
     /// Returns the template of an `UPDATE` with the values of [`Self::update_values`].
     pub(crate) fn update(&self) -> String {
-        let set = self.columns.iter().map(|(name, put)| put.assignment(name, name, put.template()));
+        let set =
+            self.columns.iter().map(|(name, value)| value.assignment(name, name, value.template()));
         let set = set.collect::<Vec<_>>().join(", ");
-        format!("UPDATE {} SET {set} WHERE {}", self.table, self.is_it())
+        format!("UPDATE {} SET {set} WHERE {}", self.table, self.key_condition())
     }
 
     pub(crate) fn update_values(&self) -> Vec<Value<'a>> {
-        let columns = self.columns.iter().flat_map(|(_, put)| {
-            let again = put.value().filter(|_| matches!(put, UpsertValue::Highest(_)));
-            put.value().into_iter().chain(again)
+        let columns = self.columns.iter().flat_map(|(_, value)| {
+            let repeated = value.value().filter(|_| matches!(value, UpsertValue::Highest(_)));
+            value.value().into_iter().chain(repeated)
         });
         columns.chain(self.keys.iter().map(|(_, value)| *value)).collect()
     }
 
     /// Returns the template of a query that checks whether the key exists.
     pub(crate) fn exists(&self) -> String {
-        format!("SELECT 1 FROM {} WHERE {}", self.table, self.is_it())
+        format!("SELECT 1 FROM {} WHERE {}", self.table, self.key_condition())
     }
 
-    fn is_it(&self) -> String {
+    fn key_condition(&self) -> String {
         let keys = self.keys.iter().map(|(name, value)| format!("{name} = {}", placeholder(value)));
         keys.collect::<Vec<_>>().join(" AND ")
     }
 
     /// Returns the template of an upsert of several rows with different keys, or `None` if the dialect has no such
     /// statement. Its values are the same as for an insert.
-    pub(crate) fn in_one(&self, count: usize, dialect: Dialect) -> Option<String> {
+    pub(crate) fn upsert_statement(&self, count: usize, dialect: Dialect) -> Option<String> {
         let set = |new: fn(&str) -> String| {
-            let columns = self.columns.iter().map(|(name, put)| {
-                put.assignment(name, &format!("{}.{name}", self.table), &new(name))
+            let columns = self.columns.iter().map(|(name, value)| {
+                value.assignment(name, &format!("{}.{name}", self.table), &new(name))
             });
             columns.collect::<Vec<_>>().join(", ")
         };
-        let tail = match dialect {
+        let conflict_clause = match dialect {
             Dialect::Sqlite | Dialect::Postgres => {
                 let keys: Vec<_> = self.keys.iter().map(|(name, _)| *name).collect();
                 let set = set(|name| format!("excluded.{name}"));
@@ -151,7 +153,7 @@ impl<'a> Upsert<'a> {
             // SQL Server's `MERGE` is not atomic without additional locks.
             Dialect::SqlServer => return None,
         };
-        Some(format!("{} {tail}", self.insert_rows(count)))
+        Some(format!("{} {conflict_clause}", self.insert_rows(count)))
     }
 }
 
@@ -181,7 +183,7 @@ impl Dialect {
         while let Some((before, marked)) = rest.split_once('{') {
             sql.push_str(before);
             let (mark, after) = marked.split_once('}').unwrap_or((marked, ""));
-            match self.written(mark) {
+            match self.expand_mark(mark) {
                 Some(text) => sql.push_str(&text),
                 None => sql.extend(["{", mark, "}"]),
             }
@@ -191,7 +193,7 @@ impl Dialect {
         sql
     }
 
-    fn written(self, mark: &str) -> Option<String> {
+    fn expand_mark(self, mark: &str) -> Option<String> {
         match mark.split_once(' ') {
             None if mark == "now" => Some(self.now().to_owned()),
             None if mark == "at" => Some(self.at().to_owned()),
@@ -199,7 +201,7 @@ impl Dialect {
             Some(("int", column)) => Some(self.cast(column, "INTEGER")),
             Some(("seconds", "now")) => Some(self.seconds_now()),
             Some(("seconds", column)) => Some(self.seconds(column)),
-            Some(("name", word)) => Some(self.name(word)),
+            Some(("name", column)) => Some(self.quote_name(column)),
             Some(("folded", text)) => Some(self.folded(text)),
             Some(("limit", count)) => Some(self.limit(count, 0)),
             None | Some(_) => None,
@@ -273,11 +275,11 @@ impl Dialect {
         self.pick(["unixepoch()", "clock_timestamp()", "UTC_TIMESTAMP()", "SYSUTCDATETIME()"])
     }
 
-    pub(crate) fn name(self, word: &str) -> String {
+    pub(crate) fn quote_name(self, name: &str) -> String {
         match self {
-            Self::Sqlite | Self::Postgres => format!("\"{word}\""),
-            Self::MySql => format!("`{word}`"),
-            Self::SqlServer => format!("[{word}]"),
+            Self::Sqlite | Self::Postgres => format!("\"{name}\""),
+            Self::MySql => format!("`{name}`"),
+            Self::SqlServer => format!("[{name}]"),
         }
     }
 
@@ -290,12 +292,12 @@ impl Dialect {
     }
 
     /// Returns the maximum number of values in a list. SQL Server accepts 2100 values in a statement.
-    pub(crate) fn most_listed(self) -> usize {
+    pub(crate) fn max_list_len(self) -> usize {
         if self == Self::SqlServer { 2_000 } else { 10_000 }
     }
 
     /// Returns the maximum number of rows in one statement.
-    pub(crate) fn most_written(self) -> usize {
+    pub(crate) fn max_rows_per_statement(self) -> usize {
         if self == Self::SqlServer { 1 } else { 100 }
     }
 
@@ -314,7 +316,7 @@ impl Dialect {
     }
 
     /// Returns an `INSERT` that sets the id.
-    pub(crate) fn with_given_id(self, table: &str, insert: &str) -> String {
+    pub(crate) fn insert_with_id(self, table: &str, insert: &str) -> String {
         match self {
             Self::SqlServer => {
                 format!("SET IDENTITY_INSERT {table} ON; {insert}; SET IDENTITY_INSERT {table} OFF")
@@ -324,7 +326,7 @@ impl Dialect {
     }
 
     /// Returns the query for the highest id that was assigned in a table.
-    pub(crate) fn last_given(self, table: &str) -> String {
+    pub(crate) fn last_assigned_id(self, table: &str) -> String {
         match self {
             Self::Sqlite => format!("SELECT seq FROM sqlite_sequence WHERE name = '{table}'"),
             Self::Postgres => {
@@ -344,7 +346,7 @@ impl Dialect {
     }
 
     /// Returns a query that checks whether a table exists.
-    pub(crate) fn table_there(self) -> &'static str {
+    pub(crate) fn table_exists_query(self) -> &'static str {
         self.pick([
             "SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE",
             // PostgreSQL converts unquoted names to lower case. The query includes tables that the user may not read.
@@ -359,7 +361,7 @@ impl Dialect {
     }
 
     /// Returns the separator of batches in a script.
-    pub(crate) fn between_batches(self) -> &'static str {
+    pub(crate) fn batch_separator(self) -> &'static str {
         if self == Self::SqlServer { "\nGO\n" } else { "\n" }
     }
 }
@@ -372,16 +374,16 @@ mod tests {
         [Dialect::Sqlite, Dialect::Postgres, Dialect::MySql, Dialect::SqlServer];
 
     #[test]
-    fn each_dialect_writes_templates_its_way() {
+    fn templates_are_expanded_for_each_dialect() {
         let template = "SELECT {int id}, {text title}, {name schema}, {seconds ends_at} \
                         FROM {rpc_methods} WHERE at < {at} AND begun < {now} AND {folded plugin} = {folded ?} \
                         ORDER BY id {limit 7}";
-        let written = ALL.map(|dialect| dialect.expand(template));
-        insta::assert_debug_snapshot!(written);
+        let expanded = ALL.map(|dialect| dialect.expand(template));
+        insta::assert_debug_snapshot!(expanded);
     }
 
     #[test]
-    fn each_dialect_upserts_its_way() {
+    fn upserts_are_written_for_each_dialect() {
         let row = Upsert {
             table: "t",
             keys: &[("a", 1.into()), ("b", "2".into())],
@@ -391,29 +393,29 @@ mod tests {
                 ("e", Value::time(4).into()),
                 ("g", UpsertValue::Highest(6.into())),
             ],
-            once: &[("f", "5".into())],
+            insert_only: &[("f", "5".into())],
         };
-        let written = ALL.map(|dialect| match row.in_one(2, dialect) {
-            Some(both) => vec![dialect.expand(&both)],
-            None => {
-                [row.exists(), row.update(), row.insert()].map(|one| dialect.expand(&one)).into()
-            }
+        let statements = ALL.map(|dialect| match row.upsert_statement(2, dialect) {
+            Some(upsert) => vec![dialect.expand(&upsert)],
+            None => [row.exists(), row.update(), row.insert()]
+                .map(|template| dialect.expand(&template))
+                .into(),
         });
-        insta::assert_debug_snapshot!(written);
+        insta::assert_debug_snapshot!(statements);
         assert_eq!(row.insert_values().len(), 6);
         assert_eq!(row.update_values().len(), 6);
     }
 
     #[test]
-    fn numbers_that_are_given_are_not_given_again() {
+    fn inserts_with_ids_and_queries_of_the_last_id_are_written_for_each_dialect() {
         let insert = "INSERT INTO t (id) VALUES (?)";
-        let written =
-            ALL.map(|dialect| (dialect.with_given_id("t", insert), dialect.last_given("t")));
-        insta::assert_debug_snapshot!(written);
+        let statements =
+            ALL.map(|dialect| (dialect.insert_with_id("t", insert), dialect.last_assigned_id("t")));
+        insta::assert_debug_snapshot!(statements);
     }
 
     #[test]
-    fn a_mark_without_an_end_or_a_meaning_is_left() {
+    fn unknown_marks_are_not_expanded_and_unclosed_marks_are_closed() {
         assert_eq!(
             Dialect::Sqlite.expand("a {users} {what ever} {open"),
             "a {users} {what ever} {open}"

@@ -39,7 +39,7 @@ pub(super) async fn open(
     mode: OpenMode,
 ) -> Result<Box<dyn Database>, OpenError> {
     #[cfg(any(feature = "mysql", feature = "postgres"))]
-    choose_cryptography();
+    install_crypto_provider();
     match &url.0 {
         Location::File(path) => sqlite::connect(path, options, mode).await,
         #[cfg(feature = "postgres")]
@@ -55,7 +55,7 @@ pub(super) async fn open(
 /// Installs a cryptography provider, unless the program has installed one. If a certificate is checked without its host
 /// name, sqlx uses the provider of the process. sqlx panics if several providers are built in and none is installed.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
-fn choose_cryptography() {
+fn install_crypto_provider() {
     use rustls::crypto::{CryptoProvider, ring};
     if CryptoProvider::get_default().is_none() {
         // Fails if another thread has installed one meanwhile.

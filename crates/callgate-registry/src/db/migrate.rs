@@ -15,10 +15,10 @@ use crate::db::transaction::Transaction;
 use crate::db::url::DatabaseUrl;
 
 /// Name of the row in `callgate_meta` that contains the table names.
-const TABLES: &str = "tables";
+const TABLE_NAMES_KEY: &str = "tables";
 
 /// Maximum number of attempts while other programs migrate.
-const MAX_TRIES: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 
 struct Step {
     version: i64,
@@ -44,55 +44,56 @@ pub struct PendingMigration {
 }
 
 /// State of a database.
-struct Found {
+struct DatabaseState {
     /// Newest applied migration, or 0.
     version: i64,
     /// Whether `callgate_migrations` exists.
-    is_begun: bool,
+    has_migrations_table: bool,
     /// Names of the tables, which may not exist yet.
     tables: TableNames,
 }
 
-impl Found {
+impl DatabaseState {
     /// Returns the migrations that are not applied.
     fn pending(&self, dialect: Dialect) -> Vec<PendingMigration> {
-        let missing = STEPS.iter().filter(|step| step.version > self.version);
-        missing.map(|step| self.with_notes(step, dialect)).collect()
+        let steps = STEPS.iter().filter(|step| step.version > self.version);
+        steps.map(|step| self.pending_migration(step, dialect)).collect()
     }
 
     /// Returns the SQL of a migration, with the statements that record the migration and the table names.
-    fn with_notes(&self, step: &Step, dialect: Dialect) -> PendingMigration {
+    fn pending_migration(&self, step: &Step, dialect: Dialect) -> PendingMigration {
         let Step { version, name, sql } = *step;
         let mut parts = vec![format!("-- {version}: {name}")];
-        if version == 1 && !self.is_begun {
+        if version == 1 && !self.has_migrations_table {
             parts.push(schema::MIGRATIONS.script(dialect));
         }
         parts.push(self.tables.expand(sql(dialect).trim_end()));
         if version == 1 {
-            let noted = serde_json::to_string(&self.tables).unwrap_or_default().replace('\'', "''");
+            let tables_json =
+                serde_json::to_string(&self.tables).unwrap_or_default().replace('\'', "''");
             parts.push(format!(
-                "DELETE FROM callgate_meta WHERE name = '{TABLES}';\n\
-                 INSERT INTO callgate_meta (name, value) VALUES ('{TABLES}', '{noted}');"
+                "DELETE FROM callgate_meta WHERE name = '{TABLE_NAMES_KEY}';\n\
+                 INSERT INTO callgate_meta (name, value) VALUES ('{TABLE_NAMES_KEY}', '{tables_json}');"
             ));
         }
         parts.push(dialect.expand(&format!(
             "INSERT INTO callgate_migrations (version, name, applied_at) VALUES ({version}, '{name}', {{now}});\n"
         )));
-        PendingMigration { version, name, sql: parts.join(dialect.between_batches()) }
+        PendingMigration { version, name, sql: parts.join(dialect.batch_separator()) }
     }
 }
 
 /// Returns the table names of an existing registry with the current version.
-pub(crate) async fn tables_of(
+pub(crate) async fn registry_tables(
     database: &Pool,
-    shown: &str,
+    url: &str,
     tables: Option<&TableNames>,
 ) -> Result<TableNames, OpenError> {
-    let mut moment = database.begin(Purpose::Read).await?;
-    let found = find(&mut moment, database.dialect(), tables).await?;
-    match found.version {
-        0 => Err(OpenError::Missing(shown.to_owned())),
-        NEWEST => Ok(found.tables),
+    let mut transaction = database.begin(Purpose::Read).await?;
+    let state = read_state(&mut transaction, database.dialect(), tables).await?;
+    match state.version {
+        0 => Err(OpenError::Missing(url.to_owned())),
+        NEWEST => Ok(state.tables),
         version => Err(OpenError::Older { found: version, needed: NEWEST }),
     }
 }
@@ -107,7 +108,7 @@ pub(crate) async fn migrate(
     let is_refused = |error: &OpenError| {
         url.dialect() == Dialect::SqlServer && error.database().is_some_and(DatabaseError::is_busy)
     };
-    retry(MAX_TRIES, is_refused, || try_migrate(url, options, tables)).await
+    retry(MAX_ATTEMPTS, is_refused, || try_migrate(url, options, tables)).await
 }
 
 async fn try_migrate(
@@ -118,24 +119,24 @@ async fn try_migrate(
     let mut database = connect(url, options, OpenMode::Create).await?;
     let dialect = database.dialect();
     // Reads without the lock, because a long import of another process may hold the lock.
-    let mut reading = database.begin(Purpose::Read).await?;
-    let found = find_place(&mut reading, dialect, tables).await?;
-    drop(reading);
-    if found.version == NEWEST {
-        database.tables = found.tables;
+    let mut read_transaction = database.begin(Purpose::Read).await?;
+    let state = read_checked_state(&mut read_transaction, dialect, tables).await?;
+    drop(read_transaction);
+    if state.version == NEWEST {
+        database.tables = state.tables;
         return Ok((database, Vec::new()));
     }
     database.driver.prepare().await?;
     let mut transaction = database.begin(Purpose::Migrate).await?;
     // Another process may have migrated the registry meanwhile.
-    let found = find_place(&mut transaction, dialect, tables).await?;
+    let state = read_checked_state(&mut transaction, dialect, tables).await?;
     let mut applied = Vec::new();
-    for step in found.pending(dialect) {
+    for step in state.pending(dialect) {
         transaction.script(&step.sql).await?;
         applied.push(step.name);
     }
     transaction.commit().await?;
-    database.tables = found.tables;
+    database.tables = state.tables;
     Ok((database, applied))
 }
 
@@ -146,62 +147,66 @@ pub(crate) async fn pending(
     tables: Option<&TableNames>,
 ) -> Result<Vec<PendingMigration>, OpenError> {
     let dialect = url.dialect();
-    let found = match connect(url, options, OpenMode::Existing).await {
+    let state = match connect(url, options, OpenMode::Existing).await {
         Ok(database) => {
-            find_place(&mut database.begin(Purpose::Read).await?, dialect, tables).await?
+            read_checked_state(&mut database.begin(Purpose::Read).await?, dialect, tables).await?
         }
-        Err(OpenError::Missing(_)) => {
-            Found { version: 0, is_begun: false, tables: tables.cloned().unwrap_or_default() }
-        }
+        Err(OpenError::Missing(_)) => DatabaseState {
+            version: 0,
+            has_migrations_table: false,
+            tables: tables.cloned().unwrap_or_default(),
+        },
         Err(error) => return Err(error),
     };
-    Ok(found.pending(dialect))
+    Ok(state.pending(dialect))
 }
 
 /// Returns a script with which the database's own tools can create a registry.
 pub fn install_script(dialect: Dialect, tables: &TableNames) -> String {
-    let nothing = Found { version: 0, is_begun: false, tables: tables.clone() };
-    let steps: Vec<String> = nothing.pending(dialect).into_iter().map(|step| step.sql).collect();
-    steps.join(dialect.between_batches())
+    let empty = DatabaseState { version: 0, has_migrations_table: false, tables: tables.clone() };
+    let steps: Vec<String> = empty.pending(dialect).into_iter().map(|step| step.sql).collect();
+    steps.join(dialect.batch_separator())
 }
 
 /// Reads the state of a database. Fails if it has unrelated tables with the names of the registry's tables.
-async fn find_place(
+async fn read_checked_state(
     transaction: &mut Transaction<'_>,
     dialect: Dialect,
     tables: Option<&TableNames>,
-) -> Result<Found, OpenError> {
-    let found = find(transaction, dialect, tables).await?;
-    for name in found.tables.all() {
-        if !found.is_begun && is_there(transaction, dialect, &name).await? {
+) -> Result<DatabaseState, OpenError> {
+    let state = read_state(transaction, dialect, tables).await?;
+    for name in state.tables.all() {
+        if !state.has_migrations_table && table_exists(transaction, dialect, &name).await? {
             return Err(OpenError::TableExists(name));
         }
     }
-    Ok(found)
+    Ok(state)
 }
 
-async fn find(
+async fn read_state(
     transaction: &mut Transaction<'_>,
     dialect: Dialect,
     tables: Option<&TableNames>,
-) -> Result<Found, OpenError> {
-    let is_begun = is_there(transaction, dialect, schema::MIGRATIONS.name).await?;
-    let version = if is_begun { applied_version(transaction).await? } else { 0 };
-    let noted = if version > 0 { noted_tables(transaction).await? } else { None };
-    let tables = match (noted, tables) {
-        (Some(noted), Some(tables)) if noted != *tables => return Err(OpenError::OtherTables),
-        (Some(noted), _) => noted,
+) -> Result<DatabaseState, OpenError> {
+    let has_migrations_table = table_exists(transaction, dialect, schema::MIGRATIONS.name).await?;
+    let version = if has_migrations_table { applied_version(transaction).await? } else { 0 };
+    let recorded = if version > 0 { recorded_tables(transaction).await? } else { None };
+    let tables = match (recorded, tables) {
+        (Some(recorded), Some(tables)) if recorded != *tables => {
+            return Err(OpenError::OtherTables);
+        }
+        (Some(recorded), _) => recorded,
         (None, tables) => tables.cloned().unwrap_or_default(),
     };
-    Ok(Found { version, is_begun, tables })
+    Ok(DatabaseState { version, has_migrations_table, tables })
 }
 
-async fn is_there(
+async fn table_exists(
     transaction: &mut Transaction<'_>,
     dialect: Dialect,
     table: &str,
 ) -> Result<bool> {
-    Ok(!transaction.rows(dialect.table_there(), &[table.into()]).await?.is_empty())
+    Ok(!transaction.rows(dialect.table_exists_query(), &[table.into()]).await?.is_empty())
 }
 
 async fn applied_version(transaction: &mut Transaction<'_>) -> Result<i64, OpenError> {
@@ -220,11 +225,11 @@ async fn applied_version(transaction: &mut Transaction<'_>) -> Result<i64, OpenE
     Ok(newest)
 }
 
-async fn noted_tables(transaction: &mut Transaction<'_>) -> Result<Option<TableNames>> {
+async fn recorded_tables(transaction: &mut Transaction<'_>) -> Result<Option<TableNames>> {
     let sql = "SELECT value FROM callgate_meta WHERE name = ?";
-    let rows = transaction.rows(sql, &[TABLES.into()]).await?;
-    let noted = rows.into_iter().next().map(|mut row| row.text());
-    Ok(noted.and_then(|noted| serde_json::from_str(&noted).ok()))
+    let rows = transaction.rows(sql, &[TABLE_NAMES_KEY.into()]).await?;
+    let recorded = rows.into_iter().next().map(|mut row| row.text());
+    Ok(recorded.and_then(|recorded| serde_json::from_str(&recorded).ok()))
 }
 
 #[cfg(test)]
@@ -232,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_count_up_from_one() {
+    fn migration_versions_start_at_one_without_gaps() {
         for (version, step) in (1..).zip(&STEPS) {
             assert_eq!(step.version, version, "{}", step.name);
         }

@@ -19,7 +19,7 @@ use crate::db::transaction::Transaction;
 /// Number of connections reserved for readers.
 const RESERVED_FOR_READERS: u32 = 2;
 /// Maximum number of attempts of an operation that ends in deadlocks, including the first attempt.
-const MAX_TRIES: usize = 4;
+const MAX_ATTEMPTS: usize = 4;
 
 /// A connection pool.
 #[derive(Debug)]
@@ -102,22 +102,22 @@ pub(crate) async fn retry_deadlocks<T, F>(attempt: impl Fn() -> F) -> Result<T>
 where
     F: Future<Output = Result<T>>,
 {
-    retry(MAX_TRIES, DatabaseError::is_deadlock, attempt).await
+    retry(MAX_ATTEMPTS, DatabaseError::is_deadlock, attempt).await
 }
 
 /// Repeats an operation while its error is temporary, up to a total number of attempts.
 pub(crate) async fn retry<T, E, F>(
-    tries: usize,
+    attempts: usize,
     is_temporary: impl Fn(&E) -> bool,
     attempt: impl Fn() -> F,
 ) -> Result<T, E>
 where
     F: Future<Output = Result<T, E>>,
 {
-    for _ in 1..tries {
+    for _ in 1..attempts {
         match attempt().await {
             Err(error) if is_temporary(&error) => {}
-            done => return done,
+            result => return result,
         }
     }
     attempt().await
@@ -148,17 +148,17 @@ mod tests {
     use super::*;
     use crate::db::database::{Connection, TransactionEnd};
 
-    /// A database whose first operations fail with the errors in `refusals`.
+    /// A database whose first operations fail with these errors.
     #[derive(Debug, Default)]
-    struct Double {
-        refusals: Mutex<Vec<DatabaseErrorKind>>,
-        asked: AtomicUsize,
+    struct FakeDatabase {
+        errors: Mutex<Vec<DatabaseErrorKind>>,
+        operations: AtomicUsize,
     }
 
-    impl Double {
-        fn answer(&self) -> Result<()> {
-            self.asked.fetch_add(1, Ordering::SeqCst);
-            match self.refusals.lock().unwrap().pop() {
+    impl FakeDatabase {
+        fn next_result(&self) -> Result<()> {
+            self.operations.fetch_add(1, Ordering::SeqCst);
+            match self.errors.lock().unwrap().pop() {
                 Some(kind) => Err(DatabaseError::new(kind, "no")),
                 None => Ok(()),
             }
@@ -166,9 +166,9 @@ mod tests {
     }
 
     #[async_trait]
-    impl Connection for Arc<Double> {
+    impl Connection for Arc<FakeDatabase> {
         async fn rows(&mut self, _: &str, _: &[Value<'_>]) -> Result<Vec<Row>> {
-            self.answer().map(|()| Vec::new())
+            self.next_result().map(|()| Vec::new())
         }
         async fn script(&mut self, _: &str) -> Result<()> {
             Ok(())
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[async_trait]
-    impl Database for Arc<Double> {
+    impl Database for Arc<FakeDatabase> {
         fn dialect(&self) -> Dialect {
             Dialect::Sqlite
         }
@@ -185,51 +185,53 @@ mod tests {
             Ok(Box::new(Arc::clone(self)))
         }
         async fn begin(&self, _: &mut dyn Connection, _: Purpose) -> Result<TransactionEnd> {
-            self.answer().map(|()| TransactionEnd::default())
+            self.next_result().map(|()| TransactionEnd::default())
         }
     }
 
-    fn pool(max_connections: u32, refusals: &[DatabaseErrorKind]) -> (Pool, Arc<Double>) {
-        let double =
-            Arc::new(Double { refusals: Mutex::new(refusals.to_vec()), ..Double::default() });
+    fn pool(max_connections: u32, errors: &[DatabaseErrorKind]) -> (Pool, Arc<FakeDatabase>) {
+        let fake = Arc::new(FakeDatabase {
+            errors: Mutex::new(errors.to_vec()),
+            ..FakeDatabase::default()
+        });
         let options = DatabaseOptions { max_connections, ..DatabaseOptions::default() };
-        (Pool::new(Box::new(Arc::clone(&double)), &options), double)
+        (Pool::new(Box::new(Arc::clone(&fake)), &options), fake)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn writers_leave_connections_to_those_who_look() {
+    async fn writers_are_limited_so_that_readers_get_a_connection() {
         for (connections, writers) in [(1, 1), (2, 1), (3, 1), (8, 6)] {
             let (database, _) = pool(connections, &[]);
-            let mut held = Vec::new();
+            let mut transactions = Vec::new();
             let error = loop {
-                match database.begin(Purpose::Note).await {
-                    Ok(transaction) => held.push(transaction),
+                match database.begin(Purpose::WriteUnlocked).await {
+                    Ok(transaction) => transactions.push(transaction),
                     Err(error) => break error,
                 }
             };
-            assert_eq!(held.len(), writers);
+            assert_eq!(transactions.len(), writers);
             assert!(error.is_busy() && error.to_string().contains("15 s"), "{error}");
             database.rows("", &[]).await.unwrap();
             database.begin(Purpose::Read).await.unwrap();
-            held.pop().unwrap().commit().await.unwrap();
+            transactions.pop().unwrap().commit().await.unwrap();
             database.begin(Purpose::Tokens).await.unwrap();
         }
     }
 
     #[tokio::test]
-    async fn what_had_to_give_way_is_tried_again_and_who_waited_in_vain_is_told() {
+    async fn deadlocks_are_retried_up_to_a_limit_and_busy_errors_are_not_retried() {
         use DatabaseErrorKind::{Busy, Deadlock};
         for purpose in [Purpose::Read, Purpose::Write] {
-            let (database, double) = pool(8, &[Deadlock; 3]);
+            let (database, fake) = pool(8, &[Deadlock; 3]);
             assert!(database.begin(purpose).await.is_ok());
-            assert_eq!(double.asked.load(Ordering::SeqCst), 4);
+            assert_eq!(fake.operations.load(Ordering::SeqCst), 4);
         }
-        let (database, double) = pool(8, &[Deadlock; 9]);
+        let (database, fake) = pool(8, &[Deadlock; 9]);
         assert!(database.rows("", &[]).await.unwrap_err().is_deadlock());
-        assert_eq!(double.asked.load(Ordering::SeqCst), 4, "attempts are limited");
-        let (database, double) = pool(8, &[Busy]);
+        assert_eq!(fake.operations.load(Ordering::SeqCst), 4, "attempts are limited");
+        let (database, fake) = pool(8, &[Busy]);
         let error = database.begin(Purpose::Write).await.err().unwrap();
         assert!(error.is_busy() && !error.is_deadlock());
-        assert_eq!(double.asked.load(Ordering::SeqCst), 1, "not repeated if busy");
+        assert_eq!(fake.operations.load(Ordering::SeqCst), 1, "not repeated if busy");
     }
 }

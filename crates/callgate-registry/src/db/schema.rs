@@ -57,7 +57,7 @@ impl Column {
 
     fn quoted_name(&self, dialect: Dialect) -> String {
         // `schema` is a keyword.
-        if self.name == "schema" { dialect.name(self.name) } else { self.name.to_owned() }
+        if self.name == "schema" { dialect.quote_name(self.name) } else { self.name.to_owned() }
     }
 
     fn check(&self, dialect: Dialect) -> Option<String> {
@@ -71,7 +71,7 @@ impl Column {
 #[derive(Clone, Copy)]
 pub(crate) struct Table {
     /// Comment in the script.
-    about: &'static str,
+    comment: &'static str,
     /// Name, in braces if it is configured.
     pub(crate) name: &'static str,
     /// Part of the names of constraints and triggers.
@@ -84,20 +84,20 @@ pub(crate) struct Table {
     /// Names and columns of further indexes.
     indexes: &'static [(&'static str, &'static [&'static str])],
     /// Counters that a change of a row increments.
-    raises: &'static [&'static str],
+    counters: &'static [&'static str],
     /// Columns whose changes increment the counters. If empty, changes of all columns do.
     watched: &'static [&'static str],
 }
 
 const TABLE: Table = Table {
-    about: "",
+    comment: "",
     name: "",
     short: "",
     columns: &[],
     key: "id",
     unique: "",
     indexes: &[],
-    raises: &[],
+    counters: &[],
     watched: &[],
 };
 
@@ -121,11 +121,11 @@ pub(crate) const TABLES: &[Table] = &[
             required("mask", MASK).default(["2"; 4]),
         ],
         unique: "ident",
-        raises: &["access", "catalog"],
+        counters: &["access", "catalog"],
         ..TABLE
     },
     Table {
-        about: "Plugin and method are matched without regard to case.",
+        comment: "Plugin and method are matched without regard to case.",
         name: "{section_actions}",
         short: "actions",
         columns: &[
@@ -140,11 +140,11 @@ pub(crate) const TABLES: &[Table] = &[
         ],
         unique: "plugin, method, id_section",
         indexes: &[("callgate_actions_key", &["lower(plugin)", "lower(method)"])],
-        raises: &["catalog"],
+        counters: &["catalog"],
         ..TABLE
     },
     Table {
-        about: "There are no foreign keys to users or roles, because Festi's rows may refer to missing users and roles.",
+        comment: "There are no foreign keys to users or roles, because Festi's rows may refer to missing users and roles.",
         name: "{sections_user_permission}",
         short: "user_grants",
         columns: &[
@@ -154,11 +154,11 @@ pub(crate) const TABLES: &[Table] = &[
             required("value", MASK),
         ],
         unique: "id_section, id_user",
-        raises: &["access"],
+        counters: &["access"],
         ..TABLE
     },
     Table {
-        about: "Rows are not unique, as in Festi. If several rows match, the lowest value applies.",
+        comment: "Rows are not unique, as in Festi. If several rows match, the lowest value applies.",
         name: "{sections_user_types_permission}",
         short: "role_grants",
         columns: &[
@@ -168,7 +168,7 @@ pub(crate) const TABLES: &[Table] = &[
             required("value", MASK).default(["2"; 4]),
         ],
         indexes: &[("callgate_role_grants", &["id_section", "id_user_type"])],
-        raises: &["access"],
+        counters: &["access"],
         ..TABLE
     },
     Table {
@@ -181,7 +181,7 @@ pub(crate) const TABLES: &[Table] = &[
             optional("value", LONG_TEXT),
         ],
         unique: "name",
-        raises: &["access", "catalog"],
+        counters: &["access", "catalog"],
         ..TABLE
     },
     Table {
@@ -189,21 +189,21 @@ pub(crate) const TABLES: &[Table] = &[
         short: "users_types",
         columns: &[optional("id", ID), required("caption", NAME)],
         unique: "caption",
-        raises: &["access"],
+        counters: &["access"],
         ..TABLE
     },
     Table {
-        about: "An application may add columns, whose changes do not increment the counters.",
+        comment: "An application may add columns, whose changes do not increment the counters.",
         name: "{users}",
         short: "users",
         columns: &[optional("id", ID), required("login", NAME), optional("id_type", NUMBER)],
         unique: "login",
-        raises: &["access"],
+        counters: &["access"],
         watched: &["id", "login", "id_type"],
         ..TABLE
     },
     Table {
-        about: "`rpc_method` is not unique, so that an import keeps duplicates; a duplicate is \
+        comment: "`rpc_method` is not unique, so that an import keeps duplicates; a duplicate is \
                 quarantined with a reason. `remote_name` is the name at the service; null means the id. `params_by` is the style of the \
                 parameters; null means that of the upstream.",
         name: "{rpc_methods}",
@@ -231,11 +231,11 @@ pub(crate) const TABLES: &[Table] = &[
             optional("params_by", PARAMS_BY),
         ],
         indexes: &[("callgate_rpc_methods_id", &["rpc_method"])],
-        raises: &["catalog"],
+        counters: &["catalog"],
         ..TABLE
     },
     Table {
-        about: "Definitions of classes: `fields`, a list of {\"name\", \"type\", \"description\", \"optional\"}, \
+        comment: "Definitions of classes: `fields`, a list of {\"name\", \"type\", \"description\", \"optional\"}, \
                 or `schema`.",
         name: "callgate_types",
         short: "types",
@@ -245,21 +245,21 @@ pub(crate) const TABLES: &[Table] = &[
             optional("schema", SCHEMA),
         ],
         key: "name",
-        raises: &["catalog"],
+        counters: &["catalog"],
         ..TABLE
     },
     Table {
-        about: "Services that run methods. `config` is a JSON object with the keys of `[upstreams.NAME]` in \
+        comment: "Services that run methods. `config` is a JSON object with the keys of `[upstreams.NAME]` in \
                 callgate.toml.",
         name: "callgate_upstreams",
         short: "upstreams",
         columns: &[required("name", NAME), required("config", JSON)],
         key: "name",
-        raises: &["catalog"],
+        counters: &["catalog"],
         ..TABLE
     },
     Table {
-        about: "Users' credentials at services. The secrets are in plain text: a reader of this table can use \
+        comment: "Users' credentials at services. The secrets are in plain text: a reader of this table can use \
                 them.",
         name: "callgate_credentials",
         short: "credentials",
@@ -271,11 +271,11 @@ pub(crate) const TABLES: &[Table] = &[
         ],
         key: "id_user, upstream",
         indexes: &[("callgate_credentials_upstream", &["upstream"])],
-        raises: &["access"],
+        counters: &["access"],
         ..TABLE
     },
     Table {
-        about: "SHA-256 digests of tokens, in hexadecimal. Tokens have their own counter, because they \
+        comment: "SHA-256 digests of tokens, in hexadecimal. Tokens have their own counter, because they \
                 are looked up individually, not read with the other access tables.",
         name: "callgate_tokens",
         short: "tokens",
@@ -290,12 +290,12 @@ pub(crate) const TABLES: &[Table] = &[
         ],
         unique: "digest",
         indexes: &[("callgate_tokens_name", &["name"])],
-        raises: &["tokens"],
+        counters: &["tokens"],
         watched: &["id", "id_user", "digest", "expires_at"],
         ..TABLE
     },
     Table {
-        about: "Signing keys, in hexadecimal. A key is stored some time before it signs (`active_from`), so that \
+        comment: "Signing keys, in hexadecimal. A key is stored some time before it signs (`active_from`), so that \
                 every server has read it by then. Signatures of older keys stay valid.",
         name: "callgate_keys",
         short: "keys",
@@ -307,11 +307,11 @@ pub(crate) const TABLES: &[Table] = &[
             required("active_from", TIME).default(EPOCH),
         ],
         indexes: &[("callgate_keys_purpose", &["purpose", "id"])],
-        raises: &["keys"],
+        counters: &["keys"],
         ..TABLE
     },
     Table {
-        about: "MCP sessions that changed after they were opened; an unchanged session has no row. \
+        comment: "MCP sessions that changed after they were opened; an unchanged session has no row. \
                 A server reads only rows with a higher `number` than those that it has read. `subscriptions` lists the \
                 resources that the client subscribed to.",
         name: "callgate_sessions",
@@ -330,7 +330,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Answers and cancellations of clients for calls that run on another server, as JSON-RPC \
+        comment: "Answers and cancellations of clients for calls that run on another server, as JSON-RPC \
                 messages. A server reads only rows with a higher `number` than those that it has read. Rows are deleted after a minute.",
         name: "callgate_messages",
         short: "messages",
@@ -345,7 +345,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Running servers, which share the rate limits equally. Each server renews its row until the server ends.",
+        comment: "Running servers, which share the rate limits equally. Each server renews its row until the server ends.",
         name: "callgate_servers",
         short: "servers",
         columns: &[required("server", NONCE), required("expires_at", TIME)],
@@ -354,7 +354,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Methods as the last import wrote them, as JSON. If a column of the method now has another value, \
+        comment: "Methods as the last import wrote them, as JSON. If a column of the method now has another value, \
                 it was changed by hand after the import. The next import keeps this value.",
         name: "callgate_imports",
         short: "imports",
@@ -369,7 +369,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Metadata of the registry.",
+        comment: "Metadata of the registry.",
         name: "callgate_meta",
         short: "meta",
         columns: &[required("name", NAME), required("value", LONG_TEXT)],
@@ -377,7 +377,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        about: "Counters that every change increments, even a change by plain SQL; servers poll the counters. Sessions and \
+        comment: "Counters that every change increments, even a change by plain SQL; servers poll the counters. Sessions and \
                 messages are numbered by their counters.",
         name: "callgate_revisions",
         short: "revisions",
@@ -395,7 +395,7 @@ pub(crate) fn script(dialect: Dialect) -> String {
         "INSERT{ignore} INTO callgate_revisions (name, value)\nVALUES ('access', 1), ('catalog', 1), \
          ('keys', 1), ('messages', 0), ('sessions', 0), ('tokens', 1);\n"
     ));
-    [tables.join("\n"), triggers::script(dialect)].join(dialect.between_batches())
+    [tables.join("\n"), triggers::script(dialect)].join(dialect.batch_separator())
 }
 
 impl Table {
@@ -413,12 +413,12 @@ impl Table {
         if self.key != "id" || dialect != Dialect::Sqlite {
             parts.push(self.primary_key(dialect));
         }
-        let mut behind = String::new();
+        let mut index_statements = String::new();
         if dialect == Dialect::SqlServer {
             parts.extend(self.named_constraints());
             if self.unique.contains(',') {
                 let Self { name, short, unique, .. } = self;
-                behind =
+                index_statements =
                     format!("CREATE UNIQUE INDEX callgate_{short}_key ON {name} ({unique});\n");
             }
         } else if !self.unique.is_empty() {
@@ -434,11 +434,11 @@ impl Table {
                 }
                 _ => {
                     let statement = format!("CREATE INDEX {index} ON {} ({columns});\n", self.name);
-                    behind.push_str(&statement);
+                    index_statements.push_str(&statement);
                 }
             }
         }
-        let (unless_there, options) = match dialect {
+        let (if_not_exists, options) = match dialect {
             Dialect::MySql => (
                 // Each statement commits, so an interrupted migration is repeated and its tables may exist. The first
                 // table must not exist, so that the script fails if there is already a registry.
@@ -449,19 +449,20 @@ impl Table {
             ),
             _ => ("", ""),
         };
-        let about =
-            if self.about.is_empty() { String::new() } else { format!("-- {}\n", self.about) };
+        let comment =
+            if self.comment.is_empty() { String::new() } else { format!("-- {}\n", self.comment) };
         let body = parts.join(",\n    ");
         format!(
-            "{about}CREATE TABLE {unless_there}{} (\n    {body}\n){options};\n{behind}",
+            "{comment}CREATE TABLE {if_not_exists}{} (\n    {body}\n){options};\n{index_statements}",
             self.name
         )
     }
 
     fn columns(&self, dialect: Dialect) -> Vec<String> {
         let width = self.columns.iter().map(|column| column.name.len()).max().unwrap_or_default();
-        let there = self.columns.iter().filter(|it| !dialect.pick(it.ty.name).is_empty());
-        there.map(|column| column.definition(dialect, width)).collect()
+        let existing =
+            self.columns.iter().filter(|column| !dialect.pick(column.ty.name).is_empty());
+        existing.map(|column| column.definition(dialect, width)).collect()
     }
 
     fn primary_key(&self, dialect: Dialect) -> String {
@@ -470,10 +471,10 @@ impl Table {
             return format!("PRIMARY KEY ({key})");
         }
         let is_name = |column: &&Column| {
-            column.ty.name == NAME.name && key.split(", ").any(|one| one == column.name)
+            column.ty.name == NAME.name && key.split(", ").any(|key| key == column.name)
         };
-        let two_names = self.columns.iter().filter(is_name).count() > 1;
-        let nonclustered = if two_names { "NONCLUSTERED " } else { "" };
+        let has_two_names = self.columns.iter().filter(is_name).count() > 1;
+        let nonclustered = if has_two_names { "NONCLUSTERED " } else { "" };
         format!("CONSTRAINT callgate_{short}_pk PRIMARY KEY {nonclustered}({key})")
     }
 
@@ -484,9 +485,9 @@ impl Table {
             let check = column.check(Dialect::SqlServer)?;
             Some(format!("CONSTRAINT callgate_{short}_{}_check {check}", column.name))
         });
-        let is_one = !unique.is_empty() && !unique.contains(',');
-        let unique =
-            is_one.then(|| format!("CONSTRAINT callgate_{short}_{unique} UNIQUE ({unique})"));
+        let is_single_column = !unique.is_empty() && !unique.contains(',');
+        let unique = is_single_column
+            .then(|| format!("CONSTRAINT callgate_{short}_{unique} UNIQUE ({unique})"));
         unique.into_iter().chain(checks).collect()
     }
 }

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_prefix_is_for_festis_tables_and_the_others_are_named_one_by_one() {
+    fn the_prefix_applies_only_to_tables_of_festi_and_other_names_are_set_individually() {
         let names = TableNames::with_prefix("festi_").unwrap().users("site_users").unwrap();
         let sql = "{sections} {section_actions} {sections_user_permission} \
                    {sections_user_types_permission} {settings} {rpc_methods} {users} {users_types}";
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_could_be_more_than_a_name_is_refused() {
+    fn invalid_table_names_are_refused() {
         for name in ["a b", "a;drop", "\"x\"", "", "1a", "a.b"] {
             assert!(TableNames::default().users(name).is_err(), "{name}");
         }

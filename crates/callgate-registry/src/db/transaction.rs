@@ -80,7 +80,7 @@ impl<'p> Transaction<'p> {
         self.row(template, values).await?.map_or(Ok(0), |mut row| row.int())
     }
 
-    pub(crate) async fn is_there(&mut self, template: &str, values: &[Value<'_>]) -> Result<bool> {
+    pub(crate) async fn exists(&mut self, template: &str, values: &[Value<'_>]) -> Result<bool> {
         Ok(self.row(template, values).await?.is_some())
     }
 
@@ -91,9 +91,9 @@ impl<'p> Transaction<'p> {
     /// Upserts rows of one table. The keys must differ, and all rows must fit into one statement.
     pub(crate) async fn upsert_all(&mut self, rows: &[Upsert<'_>]) -> Result<()> {
         let Some(first) = rows.first() else { return Ok(()) };
-        if let Some(all) = first.in_one(rows.len(), self.dialect()) {
+        if let Some(statement) = first.upsert_statement(rows.len(), self.dialect()) {
             let values: Vec<Value<'_>> = rows.iter().flat_map(Upsert::insert_values).collect();
-            return self.run(&all, &values).await;
+            return self.run(&statement, &values).await;
         }
         for row in rows {
             self.update_or_insert(row).await?;
@@ -107,7 +107,7 @@ impl<'p> Transaction<'p> {
 
     async fn update_or_insert(&mut self, row: &Upsert<'_>) -> Result<()> {
         let keys: Vec<Value<'_>> = row.keys.iter().map(|(_, value)| *value).collect();
-        if self.is_there(&row.exists(), &keys).await? {
+        if self.exists(&row.exists(), &keys).await? {
             self.run(&row.update(), &row.update_values()).await
         } else {
             self.run(&row.insert(), &row.insert_values()).await

@@ -36,7 +36,7 @@ impl DatabaseUrl {
     }
 
     /// Removes user, password and parameters from a text that may be a database URL.
-    pub fn shown(text: &str) -> String {
+    pub fn redact(text: &str) -> String {
         let (before, host) = text.rsplit_once('@').unwrap_or(("", text));
         let host = host.split(['?', '#']).next().unwrap_or_default();
         match before.split_once("://") {
@@ -46,7 +46,7 @@ impl DatabaseUrl {
             // Without a host, the text may consist of a user and a password.
             None => match host.split_once("://") {
                 Some((scheme, user))
-                    if user.split('/').next().is_some_and(|it| it.contains(':')) =>
+                    if user.split('/').next().is_some_and(|login| login.contains(':')) =>
                 {
                     format!("{scheme}://…")
                 }
@@ -103,21 +103,21 @@ impl FromStr for DatabaseUrl {
             }
             return Ok(Self::sqlite(path));
         }
-        let wrong = || UrlError::Invalid(Self::shown(text));
+        let invalid = || UrlError::Invalid(Self::redact(text));
         // With `/`, `?` or `#` in the password, a part of the password would be parsed as the host or the database.
         let user = text.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
         if user.is_some_and(|(user, _)| user.contains(['/', '?', '#'])) {
-            return Err(UrlError::Unencoded(Self::shown(text)));
+            return Err(UrlError::Unencoded(Self::redact(text)));
         }
-        let url = Url::parse(text).map_err(|_| wrong())?;
+        let url = Url::parse(text).map_err(|_| invalid())?;
         let dialect = match url.scheme() {
             "postgres" | "postgresql" => Dialect::Postgres,
             "mysql" | "mariadb" => Dialect::MySql,
             "mssql" | "sqlserver" => Dialect::SqlServer,
-            _ => return Err(wrong()),
+            _ => return Err(invalid()),
         };
         if !url.has_host() || url.path().len() < 2 || url.fragment().is_some() {
-            return Err(wrong());
+            return Err(invalid());
         }
         Ok(Self(Location::Server(dialect, Box::new(url))))
     }
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_of_each_kind_are_known() {
+    fn urls_of_each_database_are_parsed_and_displayed_without_the_password() {
         for (text, dialect, shown) in [
             ("sqlite:a.db", Dialect::Sqlite, "sqlite:a.db"),
             ("sqlite:///var/a.db", Dialect::Sqlite, "sqlite:/var/a.db"),
@@ -171,18 +171,18 @@ mod tests {
     }
 
     #[test]
-    fn a_password_given_apart_is_the_one_that_the_drivers_read() {
+    fn a_separate_password_is_percent_encoded_in_the_url() {
         let url: DatabaseUrl = "postgres://u@h/d".parse().unwrap();
-        let given = "a%41b%ff:/@? #é";
-        let Location::Server(_, url) = url.with_password(&Secret::new(given).unwrap()).0 else {
+        let password = "a%41b%ff:/@? #é";
+        let Location::Server(_, url) = url.with_password(&Secret::new(password).unwrap()).0 else {
             panic!()
         };
-        let read = percent_encoding::percent_decode_str(url.password().unwrap());
-        assert_eq!(read.decode_utf8().unwrap(), given);
+        let decoded = percent_encoding::percent_decode_str(url.password().unwrap());
+        assert_eq!(decoded.decode_utf8().unwrap(), password);
     }
 
     #[test]
-    fn what_is_no_database_is_refused_without_its_password() {
+    fn invalid_urls_are_refused_with_errors_that_omit_the_password() {
         let texts = [
             "registry.db",
             "sqlite:",

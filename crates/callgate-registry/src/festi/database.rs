@@ -16,21 +16,21 @@ use crate::festi::error::{FestiError, Result};
 use crate::rows::{ActionRow, GrantRow, MethodRow, RoleRow, SectionRow, SettingRow, UserRow};
 
 use super::fingerprint::{self, Fingerprints};
-use super::layout::{Layout, Table};
-use super::read::{self, Reading};
+use super::layout::{FestiTable, Layout};
+use super::read::{self, TableReader};
 
 /// Maximum number of attempts to read a consistent state.
-const MAX_TRIES: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 
 /// Tables that an import reads: all except tokens and settings.
-const IMPORTED: [Table; 7] = [
-    Table::Methods,
-    Table::Sections,
-    Table::Actions,
-    Table::Roles,
-    Table::Users,
-    Table::RoleGrants,
-    Table::UserGrants,
+const IMPORTED_TABLES: [FestiTable; 7] = [
+    FestiTable::Methods,
+    FestiTable::Sections,
+    FestiTable::Actions,
+    FestiTable::Roles,
+    FestiTable::Users,
+    FestiTable::RoleGrants,
+    FestiTable::UserGrants,
 ];
 
 /// Rows of a Festi database.
@@ -61,12 +61,12 @@ pub async fn read_festi(
     tables: &TableNames,
 ) -> Result<FestiRows> {
     let festi = Festi::open(url, options, tables, OpenMode::ReadOnce).await?;
-    let read = festi.read(&IMPORTED).await?;
+    let snapshot = festi.read(&IMPORTED_TABLES).await?;
     // Database servers hide tables that the user may not read. Methods that such a table protects would then be open.
-    if url.path().is_none() && read.layout.found(Table::Methods).is_some() {
-        read.layout.check_of(&[Table::Sections, Table::Actions], tables)?;
+    if url.path().is_none() && snapshot.layout.found(FestiTable::Methods).is_some() {
+        snapshot.layout.check_tables(&[FestiTable::Sections, FestiTable::Actions], tables)?;
     }
-    Ok(read.rows)
+    Ok(snapshot.rows)
 }
 
 /// Returns `true` for a method of MCP itself. Festi registers these methods too.
@@ -83,7 +83,7 @@ pub(crate) struct Festi {
 
 /// Rows with their layout and fingerprints.
 #[derive(Debug)]
-pub(crate) struct Read {
+pub(crate) struct FestiSnapshot {
     pub(crate) rows: FestiRows,
     /// User ids and digests of their tokens.
     pub(crate) tokens: Vec<(i64, TokenDigest)>,
@@ -126,7 +126,7 @@ impl Festi {
     /// Reads the fingerprints of tables in one statement.
     pub(crate) async fn fingerprints(
         &self,
-        tables: &[Table],
+        tables: &[FestiTable],
         layout: &Layout,
     ) -> Result<Fingerprints> {
         self.database.driver.check()?;
@@ -139,16 +139,18 @@ impl Festi {
 
     /// Reads a consistent state of tables. If the database has no snapshots, compares the fingerprints before and after
     /// the reads.
-    pub(crate) async fn read(&self, tables: &[Table]) -> Result<Read> {
-        for _ in 0..MAX_TRIES {
-            let mut moment = self.database.begin(Purpose::Read).await?;
-            let read = self.read_in(&mut moment, tables).await?;
-            let is_one = self.database.dialect().has_snapshot_reads()
-                || self.fingerprints_in(&mut moment, tables, &read.layout).await?
-                    == read.fingerprints;
-            moment.commit().await?;
-            if is_one {
-                return Ok(read);
+    pub(crate) async fn read(&self, tables: &[FestiTable]) -> Result<FestiSnapshot> {
+        for _ in 0..MAX_ATTEMPTS {
+            let mut transaction = self.database.begin(Purpose::Read).await?;
+            let snapshot = self.read_in_transaction(&mut transaction, tables).await?;
+            let is_consistent = self.database.dialect().has_snapshot_reads()
+                || self
+                    .fingerprints_in_transaction(&mut transaction, tables, &snapshot.layout)
+                    .await?
+                    == snapshot.fingerprints;
+            transaction.commit().await?;
+            if is_consistent {
+                return Ok(snapshot);
             }
         }
         Err(DatabaseError::new(
@@ -158,12 +160,16 @@ impl Festi {
         .into())
     }
 
-    async fn read_in(&self, moment: &mut Transaction<'_>, tables: &[Table]) -> Result<Read> {
+    async fn read_in_transaction(
+        &self,
+        transaction: &mut Transaction<'_>,
+        tables: &[FestiTable],
+    ) -> Result<FestiSnapshot> {
         let dialect = self.database.dialect();
-        let found = moment.rows(&Layout::statement(dialect, self.tables()), &[]).await?;
-        let layout = Layout::of(found, dialect, self.tables());
-        let fingerprints = self.fingerprints_in(moment, tables, &layout).await?;
-        let mut reading = Reading { moment, dialect, layout: &layout };
+        let columns = transaction.rows(&Layout::statement(dialect, self.tables()), &[]).await?;
+        let layout = Layout::of(columns, dialect, self.tables());
+        let fingerprints = self.fingerprints_in_transaction(transaction, tables, &layout).await?;
+        let mut reader = TableReader { transaction, dialect, layout: &layout };
         let mut rows = FestiRows {
             missing: layout.missing(tables, self.tables()),
             other_prefix: layout.other_prefix.clone(),
@@ -172,33 +178,45 @@ impl Festi {
         let mut tokens = Vec::new();
         for table in tables {
             match table {
-                Table::Methods => rows.methods = reading.each(*table, read::method).await?,
-                Table::Sections => rows.sections = reading.keyed(*table, read::section).await?,
-                Table::Actions => rows.actions = reading.each(*table, read::action).await?,
-                Table::Roles => rows.roles = reading.each(*table, read::role).await?,
-                Table::Users => rows.users = reading.keyed(*table, read::user).await?,
-                Table::Tokens => tokens = reading.tokens().await?,
-                Table::RoleGrants => {
-                    rows.role_grants = reading.keyed(*table, read::grant("id_user_type")).await?;
+                FestiTable::Methods => {
+                    rows.methods = reader.read_rows(*table, read::method).await?;
                 }
-                Table::UserGrants => {
-                    rows.user_grants = reading.keyed(*table, read::grant("id_user")).await?;
+                FestiTable::Sections => {
+                    rows.sections = reader.read_rows_with_ids(*table, read::section).await?;
                 }
-                Table::Settings => rows.settings = reading.each(*table, read::setting).await?,
+                FestiTable::Actions => {
+                    rows.actions = reader.read_rows(*table, read::action).await?;
+                }
+                FestiTable::Roles => rows.roles = reader.read_rows(*table, read::role).await?,
+                FestiTable::Users => {
+                    rows.users = reader.read_rows_with_ids(*table, read::user).await?;
+                }
+                FestiTable::Tokens => tokens = reader.tokens().await?,
+                FestiTable::RoleGrants => {
+                    rows.role_grants =
+                        reader.read_rows_with_ids(*table, read::grant("id_user_type")).await?;
+                }
+                FestiTable::UserGrants => {
+                    rows.user_grants =
+                        reader.read_rows_with_ids(*table, read::grant("id_user")).await?;
+                }
+                FestiTable::Settings => {
+                    rows.settings = reader.read_rows(*table, read::setting).await?;
+                }
             }
         }
-        Ok(Read { rows, tokens, layout, fingerprints })
+        Ok(FestiSnapshot { rows, tokens, layout, fingerprints })
     }
 
-    async fn fingerprints_in(
+    async fn fingerprints_in_transaction(
         &self,
-        moment: &mut Transaction<'_>,
-        tables: &[Table],
+        transaction: &mut Transaction<'_>,
+        tables: &[FestiTable],
         layout: &Layout,
     ) -> Result<Fingerprints> {
         let statement = fingerprint::statement(tables, layout, self.database.dialect());
         let rows = match statement {
-            Some(sql) => moment.rows(&sql, &[]).await?,
+            Some(sql) => transaction.rows(&sql, &[]).await?,
             None => Vec::new(),
         };
         Ok(fingerprint::sum(tables, rows))

@@ -20,10 +20,10 @@ pub enum FestiError {
     #[error("there is no file `{0}`")]
     NoFile(String),
     /// A table or a column is missing, or the user may not read it.
-    #[error("the database has no {what}, or this user may not read it")]
+    #[error("the database has no {object}, or this user may not read it")]
     Missing {
         /// Name of the table or column.
-        what: String,
+        object: String,
         /// Prefix of the table names, if it can be guessed.
         prefix: Option<String>,
     },

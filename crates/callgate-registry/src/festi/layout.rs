@@ -10,7 +10,7 @@ use crate::rows::MethodRow;
 
 /// A table of a Festi database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Table {
+pub(crate) enum FestiTable {
     Methods,
     Sections,
     Actions,
@@ -26,7 +26,7 @@ pub(crate) enum Table {
 /// Alternative names of a column. The first one that exists is used.
 type Choices = &'static [&'static str];
 
-impl Table {
+impl FestiTable {
     pub(crate) const ALL: [Self; 9] = [
         Self::Methods,
         Self::Sections,
@@ -43,7 +43,8 @@ impl Table {
     pub(super) fn columns(self) -> Vec<Choices> {
         let columns: &[Choices] = match self {
             Self::Methods => {
-                let others = MethodRow::COLUMNS.iter().map(|it| std::slice::from_ref(&it.name));
+                let others =
+                    MethodRow::COLUMNS.iter().map(|column| std::slice::from_ref(&column.name));
                 let keys: [Choices; 2] = [&["id"], &["rpc_method", "method"]];
                 return keys.into_iter().chain(others).collect();
             }
@@ -61,7 +62,7 @@ impl Table {
 
     /// Returns the indexes of the required columns. If a missing required column were ignored, anyone could call
     /// protected methods.
-    fn needed_columns(self) -> Range<usize> {
+    fn required_columns(self) -> Range<usize> {
         match self {
             // The name of the key column differs between applications.
             Self::Methods => 1..2,
@@ -99,7 +100,7 @@ impl Table {
 const ACTIONS: &str = "section_actions";
 
 /// Prefix of the registry's own tables, which may be in the same database.
-const OWN_PREFIX: &str = "callgate_";
+const REGISTRY_PREFIX: &str = "callgate_";
 
 /// An existing table. `table` and `columns` are quoted for SQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,14 +108,14 @@ pub(crate) struct FoundTable {
     /// Unquoted name.
     pub(super) name: String,
     pub(super) table: String,
-    /// Existing column for each of [`Table::columns`], if there is one.
+    /// Existing column for each of [`FestiTable::columns`], if there is one.
     pub(super) columns: Vec<Option<String>>,
 }
 
 /// Existing tables and columns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Layout {
-    tables: Vec<(Table, FoundTable)>,
+    tables: Vec<(FestiTable, FoundTable)>,
     /// Prefix of another table of actions, if there is no table with the expected prefix.
     pub(crate) other_prefix: Option<String>,
 }
@@ -122,7 +123,7 @@ pub(crate) struct Layout {
 impl Layout {
     /// Returns the query for the columns of all tables.
     pub(super) fn statement(dialect: Dialect, tables: &TableNames) -> String {
-        let names = Table::ALL.iter().flat_map(|table| table.names(tables));
+        let names = FestiTable::ALL.iter().flat_map(|table| table.names(tables));
         let names: Vec<String> =
             names.map(|name| format!("'{}'", name.to_ascii_lowercase())).collect();
         let (table, column, from) = match dialect {
@@ -162,49 +163,49 @@ impl Layout {
         let found: Vec<(String, String)> =
             rows.into_iter().map(|mut row| (row.text(), row.text())).collect();
         let mut layout = Self::default();
-        for table in Table::ALL {
+        for table in FestiTable::ALL {
             let mut names = table.names(tables).into_iter();
             let existing = names.find_map(|name| find_table(table, &name, &found, dialect));
             layout.tables.extend(existing.map(|existing| (table, existing)));
         }
-        if layout.found(Table::Actions).is_none() {
+        if layout.found(FestiTable::Actions).is_none() {
             let others = found.iter().filter_map(|(table, _)| table.strip_suffix(ACTIONS));
-            let others = others.filter(|prefix| !prefix.eq_ignore_ascii_case(OWN_PREFIX));
+            let others = others.filter(|prefix| !prefix.eq_ignore_ascii_case(REGISTRY_PREFIX));
             layout.other_prefix = others.min().map(ToOwned::to_owned);
         }
         layout
     }
 
-    pub(crate) fn found(&self, table: Table) -> Option<&FoundTable> {
-        self.tables.iter().find(|(known, _)| *known == table).map(|(_, found)| found)
+    pub(crate) fn found(&self, table: FestiTable) -> Option<&FoundTable> {
+        self.tables.iter().find(|(candidate, _)| *candidate == table).map(|(_, found)| found)
     }
 
     /// Returns the names of missing tables.
-    pub(super) fn missing(&self, of: &[Table], tables: &TableNames) -> Vec<String> {
-        let missing = of.iter().filter(|table| self.found(**table).is_none());
+    pub(super) fn missing(&self, checked: &[FestiTable], tables: &TableNames) -> Vec<String> {
+        let missing = checked.iter().filter(|table| self.found(**table).is_none());
         missing.map(|table| self.name(*table, tables)).collect()
     }
 
     /// Fails if a required table or column is missing.
     pub(crate) fn check(&self, tables: &TableNames) -> Result<()> {
-        self.check_of(&Table::ALL, tables)
+        self.check_tables(&FestiTable::ALL, tables)
     }
 
     /// Fails if one of these tables is required and does not exist, or lacks a required column.
-    pub(super) fn check_of(&self, of: &[Table], tables: &TableNames) -> Result<()> {
-        for table in of.iter().filter(|table| !table.needed_columns().is_empty()) {
+    pub(super) fn check_tables(&self, checked: &[FestiTable], tables: &TableNames) -> Result<()> {
+        for table in checked.iter().filter(|table| !table.required_columns().is_empty()) {
             let Some(found) = self.found(*table) else {
                 let name = table.names(tables).into_iter().next().unwrap_or_default();
                 let prefix = self.other_prefix.clone().filter(|_| table.is_prefixed(tables));
-                return Err(FestiError::Missing { what: format!("table `{name}`"), prefix });
+                return Err(FestiError::Missing { object: format!("table `{name}`"), prefix });
             };
-            let Range { start, end } = table.needed_columns();
+            let Range { start, end } = table.required_columns();
             let columns = found.columns.iter().zip(table.columns());
             for (column, choices) in columns.take(end).skip(start) {
                 if column.is_none() {
                     let choices = choices.join("` or `");
-                    let what = format!("column `{choices}` in `{}`", found.name);
-                    return Err(FestiError::Missing { what, prefix: None });
+                    let object = format!("column `{choices}` in `{}`", found.name);
+                    return Err(FestiError::Missing { object, prefix: None });
                 }
             }
         }
@@ -213,11 +214,12 @@ impl Layout {
 
     /// Returns `true` if the columns for the tokens of users exist.
     pub(crate) fn has_tokens(&self) -> bool {
-        self.found(Table::Tokens).is_some_and(|found| found.columns.iter().all(Option::is_some))
+        self.found(FestiTable::Tokens)
+            .is_some_and(|found| found.columns.iter().all(Option::is_some))
     }
 
     /// Returns the name of a table. The table need not exist.
-    pub(crate) fn name(&self, table: Table, tables: &TableNames) -> String {
+    pub(crate) fn name(&self, table: FestiTable, tables: &TableNames) -> String {
         match self.found(table) {
             Some(found) => found.name.clone(),
             None => table.names(tables).into_iter().next().unwrap_or_default(),
@@ -226,29 +228,29 @@ impl Layout {
 }
 
 fn find_table(
-    table: Table,
+    table: FestiTable,
     name: &str,
     found: &[(String, String)],
     dialect: Dialect,
 ) -> Option<FoundTable> {
     // If two names differ only in case, the exact spelling is preferred.
-    let of_name = |exact: bool| {
-        found.iter().find(
-            |(known, _)| {
-                if exact { known == name } else { known.eq_ignore_ascii_case(name) }
-            },
-        )
+    let find_name = |exact: bool| {
+        found.iter().find(|(existing, _)| {
+            if exact { existing == name } else { existing.eq_ignore_ascii_case(name) }
+        })
     };
-    let (name, _) = of_name(true).or_else(|| of_name(false))?;
-    let known = || found.iter().filter(|(table, _)| table == name).map(|(_, column)| column);
+    let (name, _) = find_name(true).or_else(|| find_name(false))?;
+    let existing_columns =
+        || found.iter().filter(|(table, _)| table == name).map(|(_, column)| column);
     let column = |choices: &Choices| {
-        let named = |choice: &&str| known().find(|column| column.eq_ignore_ascii_case(choice));
-        choices.iter().find_map(named).map(|column| dialect.name(column))
+        let named =
+            |choice: &&str| existing_columns().find(|column| column.eq_ignore_ascii_case(choice));
+        choices.iter().find_map(named).map(|column| dialect.quote_name(column))
     };
     // Apart from case, the names of the table and of its columns equal known or validated names, so quoting is safe.
     Some(FoundTable {
         name: name.clone(),
-        table: dialect.name(name),
+        table: dialect.quote_name(name),
         columns: table.columns().iter().map(column).collect(),
     })
 }
@@ -266,42 +268,42 @@ mod tests {
     }
 
     #[test]
-    fn roles_are_in_either_table_and_columns_are_found_in_any_case() {
+    fn roles_are_found_in_either_table_and_columns_regardless_of_case() {
         let found = [("user_types", "ID"), ("user_types", "Caption"), ("users", "email")];
         let layout = layout(&found, "festi_");
-        let roles = layout.found(Table::Roles).unwrap();
+        let roles = layout.found(FestiTable::Roles).unwrap();
         assert_eq!(roles.table, "[user_types]");
         assert_eq!(roles.columns, [Some("[ID]".to_owned()), Some("[Caption]".to_owned())]);
-        let users = layout.found(Table::Users).unwrap();
+        let users = layout.found(FestiTable::Users).unwrap();
         assert_eq!(users.columns, [None, Some("[email]".to_owned()), None]);
         assert!(!layout.has_tokens());
     }
 
     #[test]
-    fn what_must_be_there_is_named_with_the_prefix_that_would_find_it() {
+    fn the_check_names_the_missing_table_or_column_and_another_prefix_is_found() {
         let tables = TableNames::with_prefix("festi_").unwrap();
         let mut found = vec![("rpc_methods", "rpc_method")];
-        let said = |found: &[(&str, &str)]| {
+        let check = |found: &[(&str, &str)]| {
             layout(found, "festi_").check(&tables).map_err(|error| error.to_string())
         };
-        assert!(said(&[]).unwrap_err().contains("table `rpc_methods`"));
-        assert!(said(&[("rpc_methods", "id")]).unwrap_err().contains("column `rpc_method`"));
+        assert!(check(&[]).unwrap_err().contains("table `rpc_methods`"));
+        assert!(check(&[("rpc_methods", "id")]).unwrap_err().contains("column `rpc_method`"));
         found.extend([("festi_sections", "id"), ("festi_sections", "caption")]);
-        assert!(said(&found).unwrap_err().contains("column `ident` in `festi_sections`"));
+        assert!(check(&found).unwrap_err().contains("column `ident` in `festi_sections`"));
         found.extend([("festi_sections", "ident"), ("my_section_actions", "id")]);
-        assert!(said(&found).unwrap_err().contains("table `festi_section_actions`"));
+        assert!(check(&found).unwrap_err().contains("table `festi_section_actions`"));
         assert_eq!(layout(&found, "festi_").other_prefix.as_deref(), Some("my_"));
     }
 
     #[test]
-    fn the_prefix_is_told_with_whichever_table_is_missed_first_and_is_never_ours() {
+    fn the_error_for_a_missing_table_suggests_another_prefix_but_not_the_registrys() {
         let tables = TableNames::with_prefix("festi_").unwrap();
         let prefix = |found: &[(&str, &str)]| match layout(found, "festi_").check(&tables) {
-            Err(FestiError::Missing { what, prefix }) => (what, prefix),
+            Err(FestiError::Missing { object, prefix }) => (object, prefix),
             other => panic!("{other:?}"),
         };
-        let ours = ("callgate_section_actions", "id");
-        let mut found = vec![("rpc_methods", "rpc_method"), ours];
+        let registry_table = ("callgate_section_actions", "id");
+        let mut found = vec![("rpc_methods", "rpc_method"), registry_table];
         let sections = "table `festi_sections`".to_owned();
         assert_eq!(prefix(&found), (sections.clone(), None));
         found.push(("my_section_actions", "id"));

@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use crate::festi::database::{FestiRows, is_protocol_method};
 use crate::rows::{
     AccessRows, ActionRow, CatalogRows, GrantRow, MethodColumn, MethodRow, RoleRow, SectionRow,
-    SettingRow, TypeRow, UserRow, action_key, present,
+    SettingRow, TypeRow, UserRow, action_key, non_empty,
 };
 
 /// Changes of Festi's methods that are configured in a file.
@@ -36,34 +36,34 @@ pub struct AttachOptions {
 }
 
 /// Maps an id to the negative range, which no table uses.
-pub(super) fn foreign(id: i64) -> i64 {
+pub(super) fn negative_id(id: i64) -> i64 {
     !id
 }
 
 /// Merges methods. A row of the registry with the `rpc_method` of one of Festi's methods is an overlay.
 pub(super) fn methods(
     festi: Vec<MethodRow>,
-    own: Vec<MethodRow>,
+    registry: Vec<MethodRow>,
     options: &AttachOptions,
 ) -> Vec<MethodRow> {
-    let in_file: HashMap<&str, &MethodRow> =
+    let file_overlays: HashMap<&str, &MethodRow> =
         options.overlay.methods.iter().map(|row| (row.rpc_method.as_str(), row)).collect();
     let mut overlays: HashMap<String, MethodRow> = HashMap::new();
-    let festis: HashSet<String> = festi.iter().map(|row| row.rpc_method.clone()).collect();
+    let festi_ids: HashSet<String> = festi.iter().map(|row| row.rpc_method.clone()).collect();
     let mut others = Vec::new();
-    for row in own {
-        if festis.contains(&row.rpc_method) {
+    for row in registry {
+        if festi_ids.contains(&row.rpc_method) {
             overlays.entry(row.rpc_method.clone()).or_insert(row);
         } else {
             others.push(row);
         }
     }
     let merged = festi.into_iter().filter(|row| !is_protocol_method(&row.rpc_method)).map(|row| {
-        let file = in_file.get(row.rpc_method.as_str()).copied();
+        let file = file_overlays.get(row.rpc_method.as_str()).copied();
         let mut row = base(row, file, options);
-        if let Some(over) = overlays.get(&row.rpc_method) {
-            apply_overlay(&mut row, over);
-            row.id = over.id;
+        if let Some(overlay) = overlays.get(&row.rpc_method) {
+            apply_overlay(&mut row, overlay);
+            row.id = overlay.id;
         }
         row
     });
@@ -78,8 +78,8 @@ pub(super) fn base(
     file: Option<&MethodRow>,
     options: &AttachOptions,
 ) -> MethodRow {
-    let mut row = MethodRow { id: foreign(festi.id), ..festi };
-    if present(row.upstream.as_deref()).is_none() {
+    let mut row = MethodRow { id: negative_id(festi.id), ..festi };
+    if non_empty(row.upstream.as_deref()).is_none() {
         row.upstream = Some(options.upstream.clone());
     }
     if !options.output_schemas {
@@ -102,61 +102,62 @@ fn columns() -> impl Iterator<Item = &'static MethodColumn> {
 /// the overlay has `params`.
 const WITH_PARAMS: [&str; 3] = ["defaults", "input_schema", "params_types"];
 
-fn apply_overlay(row: &mut MethodRow, over: &MethodRow) {
-    if present(over.params.as_deref()).is_some() {
+fn apply_overlay(row: &mut MethodRow, overlay: &MethodRow) {
+    if non_empty(overlay.params.as_deref()).is_some() {
         (row.params_types, row.defaults, row.input_schema) = (None, None, None);
     }
     for column in columns() {
-        if present(column.get(over).as_deref()).is_some() {
-            column.get_mut(row).clone_from(column.get(over));
+        if non_empty(column.get(overlay).as_deref()).is_some() {
+            column.get_mut(row).clone_from(column.get(overlay));
         }
     }
-    row.unreadable = row.unreadable.take().or_else(|| over.unreadable.clone());
+    row.unreadable = row.unreadable.take().or_else(|| overlay.unreadable.clone());
 }
 
-/// Returns the overlay that changes `base` to `wanted`.
-pub(crate) fn difference(base: &MethodRow, wanted: &MethodRow) -> MethodRow {
+/// Returns the overlay that changes `base` to `target`.
+pub(crate) fn difference(base: &MethodRow, target: &MethodRow) -> MethodRow {
     let mut difference =
-        MethodRow { id: wanted.id, rpc_method: wanted.rpc_method.clone(), ..MethodRow::default() };
-    let has_params = present(wanted.params.as_deref()).is_some() && wanted.params != base.params;
+        MethodRow { id: target.id, rpc_method: target.rpc_method.clone(), ..MethodRow::default() };
+    let has_params = non_empty(target.params.as_deref()).is_some() && target.params != base.params;
     for column in columns() {
-        let wanted = column.get(wanted);
-        if wanted != column.get(base) || has_params && WITH_PARAMS.contains(&column.name) {
-            column.get_mut(&mut difference).clone_from(wanted);
+        let value = column.get(target);
+        if value != column.get(base) || has_params && WITH_PARAMS.contains(&column.name) {
+            column.get_mut(&mut difference).clone_from(value);
         }
     }
     difference
 }
 
-/// Returns a column that `wanted` clears. An overlay cannot clear a column.
-pub(crate) fn emptied(base: &MethodRow, wanted: &MethodRow) -> Option<&'static str> {
-    let is_emptied = |column: &&MethodColumn| {
-        column.get(wanted).as_deref().is_some_and(|text| text.trim().is_empty())
-            && present(column.get(base).as_deref()).is_some()
+/// Returns a column that `target` clears. An overlay cannot clear a column.
+pub(crate) fn cleared_column(base: &MethodRow, target: &MethodRow) -> Option<&'static str> {
+    let is_cleared = |column: &&MethodColumn| {
+        column.get(target).as_deref().is_some_and(|text| text.trim().is_empty())
+            && non_empty(column.get(base).as_deref()).is_some()
     };
-    columns().find(is_emptied).map(|column| column.name)
+    columns().find(is_cleared).map(|column| column.name)
 }
 
 /// Merged sections. A section that exists on both sides has Festi's row.
 struct Sections {
     rows: Vec<SectionRow>,
-    numbers: HashMap<i64, i64>,
+    merged_ids: HashMap<i64, i64>,
     /// Sections that exist only in the registry.
-    own: HashSet<i64>,
+    registry_only: HashSet<i64>,
 }
 
 impl Sections {
-    fn of(festi: Vec<SectionRow>, own: Vec<SectionRow>) -> Self {
+    fn of(festi: Vec<SectionRow>, registry: Vec<SectionRow>) -> Self {
         let idents: HashMap<String, i64> =
             festi.iter().map(|row| (row.ident.clone(), row.id)).collect();
-        let mut sections = Self { rows: festi, numbers: HashMap::new(), own: HashSet::new() };
-        for row in own {
+        let mut sections =
+            Self { rows: festi, merged_ids: HashMap::new(), registry_only: HashSet::new() };
+        for row in registry {
             if let Some(id) = idents.get(&row.ident) {
-                sections.numbers.insert(row.id, *id);
+                sections.merged_ids.insert(row.id, *id);
             } else {
-                sections.numbers.insert(row.id, foreign(row.id));
-                sections.own.insert(row.id);
-                sections.rows.push(SectionRow { id: foreign(row.id), ..row });
+                sections.merged_ids.insert(row.id, negative_id(row.id));
+                sections.registry_only.insert(row.id);
+                sections.rows.push(SectionRow { id: negative_id(row.id), ..row });
             }
         }
         sections.rows.sort_by(|a, b| a.ident.cmp(&b.ident));
@@ -164,85 +165,92 @@ impl Sections {
     }
 
     /// Returns the id of a registry's section after merging.
-    fn number(&self, own: i64) -> i64 {
-        self.numbers.get(&own).copied().unwrap_or_else(|| foreign(own))
+    fn merged_id(&self, id: i64) -> i64 {
+        self.merged_ids.get(&id).copied().unwrap_or_else(|| negative_id(id))
     }
 
     /// Merges grants. On Festi's sections, only Festi's grants apply.
-    fn grants(&self, festi: Vec<GrantRow>, own: Vec<GrantRow>) -> Vec<GrantRow> {
-        let own = own.into_iter().filter(|row| self.own.contains(&row.id_section));
-        let own = own.map(|row| GrantRow { id_section: self.number(row.id_section), ..row });
-        festi.into_iter().chain(own).collect()
+    fn grants(&self, festi: Vec<GrantRow>, registry: Vec<GrantRow>) -> Vec<GrantRow> {
+        let registry =
+            registry.into_iter().filter(|row| self.registry_only.contains(&row.id_section));
+        let registry =
+            registry.map(|row| GrantRow { id_section: self.merged_id(row.id_section), ..row });
+        festi.into_iter().chain(registry).collect()
     }
 }
 
 /// Merges actions. The registry's actions apply only to the registry's methods.
 fn actions(
     festi: Vec<ActionRow>,
-    own: Vec<ActionRow>,
+    registry: Vec<ActionRow>,
     sections: &Sections,
     methods: &[MethodRow],
-    festis: &HashSet<String>,
+    festi_ids: &HashSet<String>,
 ) -> Vec<ActionRow> {
-    let (of_festi, of_ours): (Vec<_>, Vec<_>) =
-        methods.iter().partition(|row| festis.contains(&row.rpc_method));
-    let of_ours: HashSet<_> = of_ours.into_iter().map(MethodRow::action_key).collect();
-    let of_festi: HashSet<_> = of_festi.into_iter().map(MethodRow::action_key).collect();
-    let counts = |row: &ActionRow| {
+    let (festi_keys, registry_keys): (Vec<_>, Vec<_>) =
+        methods.iter().partition(|row| festi_ids.contains(&row.rpc_method));
+    let registry_keys: HashSet<_> = registry_keys.into_iter().map(MethodRow::action_key).collect();
+    let festi_keys: HashSet<_> = festi_keys.into_iter().map(MethodRow::action_key).collect();
+    let applies = |row: &ActionRow| {
         let key = action_key(&row.plugin, &row.method);
-        of_ours.contains(&key) || !of_festi.contains(&key)
+        registry_keys.contains(&key) || !festi_keys.contains(&key)
     };
-    let own = own.into_iter().filter(counts);
-    let own = own.map(|row| ActionRow { id_section: sections.number(row.id_section), ..row });
-    festi.into_iter().chain(own).collect()
+    let registry = registry.into_iter().filter(applies);
+    let registry =
+        registry.map(|row| ActionRow { id_section: sections.merged_id(row.id_section), ..row });
+    festi.into_iter().chain(registry).collect()
 }
 
 /// Merges settings. Festi's settings take precedence.
-pub(super) fn settings(festi: Vec<SettingRow>, own: Vec<SettingRow>) -> Vec<SettingRow> {
-    let set: HashSet<String> = festi.iter().map(|row| row.name.clone()).collect();
-    let own = own.into_iter().filter(|row| !set.contains(&row.name));
-    festi.into_iter().chain(own).collect()
+pub(super) fn settings(festi: Vec<SettingRow>, registry: Vec<SettingRow>) -> Vec<SettingRow> {
+    let names: HashSet<String> = festi.iter().map(|row| row.name.clone()).collect();
+    let registry = registry.into_iter().filter(|row| !names.contains(&row.name));
+    festi.into_iter().chain(registry).collect()
 }
 
 /// Merges classes. The registry's classes take precedence.
-fn types(own: Vec<TypeRow>, file: &[TypeRow]) -> Vec<TypeRow> {
-    let known: HashSet<String> = own.iter().map(|row| row.name.clone()).collect();
-    let file = file.iter().filter(|row| !known.contains(&row.name)).cloned();
-    own.into_iter().chain(file).collect()
+fn types(registry: Vec<TypeRow>, file: &[TypeRow]) -> Vec<TypeRow> {
+    let names: HashSet<String> = registry.iter().map(|row| row.name.clone()).collect();
+    let file = file.iter().filter(|row| !names.contains(&row.name)).cloned();
+    registry.into_iter().chain(file).collect()
 }
 
 /// Merges the rows of a catalog. The result has the registry's change counter.
-pub(super) fn catalog(festi: FestiRows, own: CatalogRows, options: &AttachOptions) -> CatalogRows {
-    let festis = festi.methods.iter().map(|row| row.rpc_method.clone()).collect();
-    let sections = Sections::of(festi.sections, own.sections);
-    let methods = methods(festi.methods, own.methods, options);
+pub(super) fn catalog(
+    festi: FestiRows,
+    registry: CatalogRows,
+    options: &AttachOptions,
+) -> CatalogRows {
+    let festi_ids = festi.methods.iter().map(|row| row.rpc_method.clone()).collect();
+    let sections = Sections::of(festi.sections, registry.sections);
+    let methods = methods(festi.methods, registry.methods, options);
     CatalogRows {
-        change_counter: own.change_counter,
-        actions: actions(festi.actions, own.actions, &sections, &methods, &festis),
+        change_counter: registry.change_counter,
+        actions: actions(festi.actions, registry.actions, &sections, &methods, &festi_ids),
         methods,
         sections: sections.rows,
-        types: types(own.types, &options.overlay.types),
-        upstreams: own.upstreams,
-        settings: settings(festi.settings, own.settings),
+        types: types(registry.types, &options.overlay.types),
+        upstreams: registry.upstreams,
+        settings: settings(festi.settings, registry.settings),
     }
 }
 
 /// Merges the rows of access. The result has the registry's change counter.
-pub(super) fn access(festi: FestiRows, own: AccessRows) -> AccessRows {
-    let sections = Sections::of(festi.sections, own.sections);
+pub(super) fn access(festi: FestiRows, registry: AccessRows) -> AccessRows {
+    let sections = Sections::of(festi.sections, registry.sections);
     AccessRows {
         users: users(festi.users, &festi.roles),
         roles: festi.roles,
-        user_grants: sections.grants(festi.user_grants, own.user_grants),
-        role_grants: sections.grants(festi.role_grants, own.role_grants),
+        user_grants: sections.grants(festi.user_grants, registry.user_grants),
+        role_grants: sections.grants(festi.role_grants, registry.role_grants),
         sections: sections.rows,
-        settings: settings(festi.settings, own.settings),
-        ..own
+        settings: settings(festi.settings, registry.settings),
+        ..registry
     }
 }
 
-pub(super) fn sections(festi: Vec<SectionRow>, own: Vec<SectionRow>) -> Vec<SectionRow> {
-    Sections::of(festi, own).rows
+pub(super) fn sections(festi: Vec<SectionRow>, registry: Vec<SectionRow>) -> Vec<SectionRow> {
+    Sections::of(festi, registry).rows
 }
 
 /// Returns users with their roles, ordered by login.

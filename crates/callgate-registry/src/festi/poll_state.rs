@@ -10,23 +10,23 @@ use tokio::time::Instant;
 
 use crate::festi::error::{FestiError, Result};
 use crate::festi::fingerprint::Fingerprints;
-use crate::festi::layout::{Layout, Table};
+use crate::festi::layout::{FestiTable, Layout};
 use crate::rows::ChangeCounters;
 
 /// Number of low bits for the registry's own change counter. The polled counter uses the bits above.
-const OWN_BITS: u32 = 40;
+const REGISTRY_BITS: u32 = 40;
 
 /// Tables of the catalog.
-pub(super) const CATALOG: [Table; 4] =
-    [Table::Methods, Table::Sections, Table::Actions, Table::Settings];
+pub(super) const CATALOG: [FestiTable; 4] =
+    [FestiTable::Methods, FestiTable::Sections, FestiTable::Actions, FestiTable::Settings];
 /// Tables of the access snapshot.
-pub(super) const ACCESS: [Table; 6] = [
-    Table::Users,
-    Table::Roles,
-    Table::Sections,
-    Table::UserGrants,
-    Table::RoleGrants,
-    Table::Settings,
+pub(super) const ACCESS: [FestiTable; 6] = [
+    FestiTable::Users,
+    FestiTable::Roles,
+    FestiTable::Sections,
+    FestiTable::UserGrants,
+    FestiTable::RoleGrants,
+    FestiTable::Settings,
 ];
 
 /// Intervals of polling a Festi database.
@@ -48,20 +48,20 @@ impl Default for PollIntervals {
 const SLACK: Duration = Duration::from_millis(250);
 
 /// Combines a change counter of the registry with a counter of polled changes.
-pub(super) fn combined(own: i64, number: i64) -> i64 {
-    own.wrapping_add(number.wrapping_shl(OWN_BITS))
+pub(super) fn combine(registry: i64, polled: i64) -> i64 {
+    registry.wrapping_add(polled.wrapping_shl(REGISTRY_BITS))
 }
 
 /// Returns the registry's part of a combined change counter.
-pub(crate) fn own_part(combined: i64) -> i64 {
-    combined & ((1 << OWN_BITS) - 1)
+pub(crate) fn registry_part(combined: i64) -> i64 {
+    combined & ((1 << REGISTRY_BITS) - 1)
 }
 
 #[derive(Debug)]
 pub(crate) struct PollState {
-    every: PollIntervals,
-    begun: Instant,
-    seen: Mutex<LastPoll>,
+    intervals: PollIntervals,
+    created_at: Instant,
+    last_poll: Mutex<LastPoll>,
     changed: Notify,
 }
 
@@ -69,11 +69,11 @@ pub(crate) struct PollState {
 struct LastPoll {
     layout: Layout,
     fingerprints: Fingerprints,
-    numbers: ChangeCounters,
+    counters: ChangeCounters,
     /// Tokens with their users; `None` before the first read.
     tokens: Option<HashMap<TokenDigest, Option<i64>>>,
     /// Number of tokens that several users share.
-    shared: usize,
+    shared_tokens: usize,
     access_polled_at: Option<Instant>,
     methods_polled_at: Option<Instant>,
     /// Error of the last poll.
@@ -81,66 +81,66 @@ struct LastPoll {
 }
 
 impl PollState {
-    pub(super) fn new(every: PollIntervals) -> Self {
-        let (begun, changed) = (Instant::now(), Notify::new());
-        Self { every, begun, seen: Mutex::default(), changed }
+    pub(super) fn new(intervals: PollIntervals) -> Self {
+        let (created_at, changed) = (Instant::now(), Notify::new());
+        Self { intervals, created_at, last_poll: Mutex::default(), changed }
     }
 
-    fn seen(&self) -> MutexGuard<'_, LastPoll> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last_poll(&self) -> MutexGuard<'_, LastPoll> {
+        self.last_poll.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the tables to poll now.
-    pub(super) fn due(&self, now: Instant) -> Vec<Table> {
+    pub(super) fn due(&self, now: Instant) -> Vec<FestiTable> {
         let [access, methods] = self.next_polls();
         let mut due = Vec::new();
         if access <= now {
-            due.extend(Table::ALL.into_iter().filter(|table| *table != Table::Methods));
+            due.extend(FestiTable::ALL.into_iter().filter(|table| *table != FestiTable::Methods));
         }
         if methods <= now {
-            due.push(Table::Methods);
+            due.push(FestiTable::Methods);
         }
         due
     }
 
     /// Returns the times of the next polls of permissions and of methods.
     pub(super) fn next_polls(&self) -> [Instant; 2] {
-        let seen = self.seen();
-        let next = |last: Option<Instant>, every: Duration| {
-            last.map_or(self.begun, |last| last + every.saturating_sub(SLACK))
+        let last_poll = self.last_poll();
+        let next = |last: Option<Instant>, interval: Duration| {
+            last.map_or(self.created_at, |last| last + interval.saturating_sub(SLACK))
         };
         [
-            next(seen.access_polled_at, self.every.access),
-            next(seen.methods_polled_at, self.every.methods),
+            next(last_poll.access_polled_at, self.intervals.access),
+            next(last_poll.methods_polled_at, self.intervals.methods),
         ]
     }
 
     pub(super) fn layout(&self) -> Layout {
-        self.seen().layout.clone()
+        self.last_poll().layout.clone()
     }
 
     pub(super) fn set_layout(&self, layout: Layout) {
-        self.seen().layout = layout;
+        self.last_poll().layout = layout;
     }
 
     /// Returns the counters, or the error of the last poll.
-    pub(super) fn numbers(&self) -> Result<ChangeCounters> {
-        let seen = self.seen();
-        match &seen.failure {
-            None => Ok(seen.numbers),
+    pub(super) fn counters(&self) -> Result<ChangeCounters> {
+        let last_poll = self.last_poll();
+        match &last_poll.failure {
+            None => Ok(last_poll.counters),
             Some(error) => Err(error.clone()),
         }
     }
 
     pub(super) fn set_failure(&self, failure: Option<FestiError>) {
-        self.seen().failure = failure;
+        self.last_poll().failure = failure;
     }
 
     /// Returns how long the poll of permissions and tokens is overdue: the time since the last successful poll
     /// started, minus the poll interval. Returns zero if the poll is not due yet.
     pub(crate) fn age(&self) -> Duration {
-        let last = self.seen().access_polled_at.unwrap_or(self.begun);
-        last.elapsed().saturating_sub(self.every.access)
+        let last = self.last_poll().access_polled_at.unwrap_or(self.created_at);
+        last.elapsed().saturating_sub(self.intervals.access)
     }
 
     pub(crate) async fn changed(&self) {
@@ -148,67 +148,67 @@ impl PollState {
     }
 
     /// Returns `true` if the fingerprint of tokens changed.
-    pub(super) fn has_other_tokens(&self, fingerprints: &Fingerprints) -> bool {
-        let tokens = fingerprints.get(&Table::Tokens);
-        tokens.is_some() && self.seen().fingerprints.get(&Table::Tokens) != tokens
+    pub(super) fn tokens_changed(&self, fingerprints: &Fingerprints) -> bool {
+        let tokens = fingerprints.get(&FestiTable::Tokens);
+        tokens.is_some() && self.last_poll().fingerprints.get(&FestiTable::Tokens) != tokens
     }
 
-    pub(super) fn knows_tokens(&self) -> bool {
-        self.seen().tokens.is_some()
+    pub(super) fn has_read_tokens(&self) -> bool {
+        self.last_poll().tokens.is_some()
     }
 
     /// Replaces the tokens. A token that several users share is invalid. Returns the number of such tokens, if the
     /// number changed and is not 0.
     pub(super) fn set_tokens(&self, tokens: Vec<(i64, TokenDigest)>) -> Option<usize> {
-        let mut known: HashMap<TokenDigest, Option<i64>> = HashMap::with_capacity(tokens.len());
+        let mut owners: HashMap<TokenDigest, Option<i64>> = HashMap::with_capacity(tokens.len());
         for (user, digest) in tokens {
-            known.entry(digest).and_modify(|owner| *owner = None).or_insert(Some(user));
+            owners.entry(digest).and_modify(|owner| *owner = None).or_insert(Some(user));
         }
-        let shared = known.values().filter(|owner| owner.is_none()).count();
-        let mut seen = self.seen();
-        seen.tokens = Some(known);
-        let before = std::mem::replace(&mut seen.shared, shared);
-        (shared > 0 && shared != before).then_some(shared)
+        let shared_tokens = owners.values().filter(|owner| owner.is_none()).count();
+        let mut last_poll = self.last_poll();
+        last_poll.tokens = Some(owners);
+        let previous = std::mem::replace(&mut last_poll.shared_tokens, shared_tokens);
+        (shared_tokens > 0 && shared_tokens != previous).then_some(shared_tokens)
     }
 
     /// Returns the user with this token.
     pub(super) fn owner(&self, digest: &TokenDigest) -> Option<i64> {
-        self.seen().tokens.as_ref()?.get(digest).copied().flatten()
+        self.last_poll().tokens.as_ref()?.get(digest).copied().flatten()
     }
 
-    /// Records the fingerprints of a poll that began at `begun`. Increments the counters of tables that changed.
-    pub(super) fn note(
+    /// Records the fingerprints of a poll that began at `started`. Increments the counters of tables that changed.
+    pub(super) fn record(
         &self,
-        begun: Instant,
+        started: Instant,
         layout: Layout,
-        now: &Fingerprints,
+        fingerprints: &Fingerprints,
     ) -> ChangeCounters {
-        let mut seen = self.seen();
-        let seen = &mut *seen;
+        let mut last_poll = self.last_poll();
+        let last_poll = &mut *last_poll;
         let (mut catalog, mut access, mut tokens) = (false, false, false);
-        for (table, fingerprint) in now {
-            let before = seen.fingerprints.insert(*table, *fingerprint);
-            if before.is_none_or(|before| before == *fingerprint) {
+        for (table, fingerprint) in fingerprints {
+            let previous = last_poll.fingerprints.insert(*table, *fingerprint);
+            if previous.is_none_or(|previous| previous == *fingerprint) {
                 continue;
             }
             catalog |= CATALOG.contains(table);
             access |= ACCESS.contains(table);
-            tokens |= *table == Table::Tokens;
+            tokens |= *table == FestiTable::Tokens;
         }
-        seen.numbers.catalog += i64::from(catalog);
-        seen.numbers.access += i64::from(access);
-        seen.numbers.tokens += i64::from(tokens);
+        last_poll.counters.catalog += i64::from(catalog);
+        last_poll.counters.access += i64::from(access);
+        last_poll.counters.tokens += i64::from(tokens);
         if catalog || access || tokens {
             self.changed.notify_one();
         }
-        seen.layout = layout;
-        if now.contains_key(&Table::Methods) {
-            seen.methods_polled_at = Some(begun);
+        last_poll.layout = layout;
+        if fingerprints.contains_key(&FestiTable::Methods) {
+            last_poll.methods_polled_at = Some(started);
         }
-        if now.contains_key(&Table::Tokens) {
-            seen.access_polled_at = Some(begun);
+        if fingerprints.contains_key(&FestiTable::Tokens) {
+            last_poll.access_polled_at = Some(started);
         }
-        seen.numbers
+        last_poll.counters
     }
 }
 
@@ -216,55 +216,60 @@ impl PollState {
 mod tests {
     use super::*;
 
-    fn seen(fingerprints: &[(Table, u64)]) -> Fingerprints {
-        fingerprints.iter().copied().collect()
+    fn fingerprints(entries: &[(FestiTable, u64)]) -> Fingerprints {
+        entries.iter().copied().collect()
     }
 
     #[test]
-    fn each_change_raises_what_is_made_from_it() {
-        let watch = PollState::new(PollIntervals::default());
-        let note = |table, fingerprint| {
-            let numbers =
-                watch.note(Instant::now(), Layout::default(), &seen(&[(table, fingerprint)]));
-            (numbers.catalog, numbers.access, numbers.tokens)
+    fn a_recorded_change_increments_the_counters_that_depend_on_the_table() {
+        let state = PollState::new(PollIntervals::default());
+        let record = |table, fingerprint| {
+            let counters = state.record(
+                Instant::now(),
+                Layout::default(),
+                &fingerprints(&[(table, fingerprint)]),
+            );
+            (counters.catalog, counters.access, counters.tokens)
         };
-        assert_eq!(note(Table::Methods, 1), (0, 0, 0), "the first is no change");
-        assert_eq!(note(Table::Methods, 2), (1, 0, 0));
-        assert_eq!(note(Table::Methods, 2), (1, 0, 0));
-        note(Table::Sections, 1);
-        assert_eq!(note(Table::Sections, 2), (2, 1, 0));
-        note(Table::Tokens, 1);
-        assert_eq!(note(Table::Tokens, 2), (2, 1, 1));
+        assert_eq!(record(FestiTable::Methods, 1), (0, 0, 0), "the first is no change");
+        assert_eq!(record(FestiTable::Methods, 2), (1, 0, 0));
+        assert_eq!(record(FestiTable::Methods, 2), (1, 0, 0));
+        record(FestiTable::Sections, 1);
+        assert_eq!(record(FestiTable::Sections, 2), (2, 1, 0));
+        record(FestiTable::Tokens, 1);
+        assert_eq!(record(FestiTable::Tokens, 2), (2, 1, 1));
         // A change back to the earlier content is a change too.
-        assert_eq!(note(Table::Methods, 1), (3, 1, 1));
+        assert_eq!(record(FestiTable::Methods, 1), (3, 1, 1));
     }
 
     #[test]
-    fn permissions_are_looked_at_within_a_second_and_methods_more_rarely() {
-        let (watch, begun) = (PollState::new(PollIntervals::default()), Instant::now());
-        assert_eq!(watch.due(begun).len(), Table::ALL.len());
-        let all = Table::ALL.map(|table| (table, 0));
-        watch.note(begun, Layout::default(), &seen(&all));
-        let due = |milliseconds| watch.due(begun + Duration::from_millis(milliseconds));
+    fn permissions_are_polled_within_a_second_and_methods_less_often() {
+        let (state, started) = (PollState::new(PollIntervals::default()), Instant::now());
+        assert_eq!(state.due(started).len(), FestiTable::ALL.len());
+        let all = FestiTable::ALL.map(|table| (table, 0));
+        state.record(started, Layout::default(), &fingerprints(&all));
+        let due = |milliseconds| state.due(started + Duration::from_millis(milliseconds));
         assert_eq!(due(500), []);
-        assert!(due(750).contains(&Table::UserGrants) && !due(750).contains(&Table::Methods));
-        assert!(due(4750).contains(&Table::Methods));
+        assert!(
+            due(750).contains(&FestiTable::UserGrants) && !due(750).contains(&FestiTable::Methods)
+        );
+        assert!(due(4750).contains(&FestiTable::Methods));
     }
 
     #[test]
-    fn what_two_users_have_is_nobodys_token() {
-        let watch = PollState::new(PollIntervals::default());
+    fn a_token_that_two_users_share_is_invalid_and_reported_once() {
+        let state = PollState::new(PollIntervals::default());
         let digest = TokenDigest::of;
         let tokens = vec![(1, digest("a")), (2, digest("b")), (3, digest("a"))];
-        assert_eq!(watch.set_tokens(tokens.clone()), Some(1));
-        assert_eq!(watch.set_tokens(tokens), None, "reported once");
-        assert_eq!([watch.owner(&digest("a")), watch.owner(&digest("b"))], [None, Some(2)]);
+        assert_eq!(state.set_tokens(tokens.clone()), Some(1));
+        assert_eq!(state.set_tokens(tokens), None, "reported once");
+        assert_eq!([state.owner(&digest("a")), state.owner(&digest("b"))], [None, Some(2)]);
     }
 
     #[test]
-    fn a_combined_revision_differs_where_either_does_and_gives_ours_back() {
-        assert_ne!(combined(7, 1), combined(8, 0));
-        assert_ne!(combined(7, 1), combined(7, 2));
-        assert_eq!(own_part(combined(7, 3)), 7);
+    fn combined_counters_differ_with_each_part_and_contain_the_registrys_part() {
+        assert_ne!(combine(7, 1), combine(8, 0));
+        assert_ne!(combine(7, 1), combine(7, 2));
+        assert_eq!(registry_part(combine(7, 3)), 7);
     }
 }

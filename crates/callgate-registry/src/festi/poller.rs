@@ -11,9 +11,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::poll_state::PollState;
 use crate::db::pool::with_timeout;
-use crate::festi::database::{Festi, FestiRows, Read};
+use crate::festi::database::{Festi, FestiRows, FestiSnapshot};
 use crate::festi::error::Result;
-use crate::festi::layout::Table;
+use crate::festi::layout::FestiTable;
 use crate::rows::ChangeCounters;
 use callgate::internal::random_between;
 
@@ -27,81 +27,81 @@ const MIN_INTERVAL: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(crate) struct Poller {
     pub(crate) festi: Festi,
-    pub(crate) watch: PollState,
+    pub(crate) state: PollState,
     /// Lock that is held during a poll, so that polls do not overlap.
-    polling: Mutex<()>,
+    poll_lock: Mutex<()>,
 }
 
 impl Poller {
-    pub(super) fn new(festi: Festi, watch: PollState) -> Self {
-        Self { festi, watch, polling: Mutex::default() }
+    pub(super) fn new(festi: Festi, state: PollState) -> Self {
+        Self { festi, state, poll_lock: Mutex::default() }
     }
 
     /// Polls at intervals.
     pub(super) async fn run(self: Arc<Self>) {
         loop {
-            let began = Instant::now();
-            let polled = with_timeout(POLL_TIMEOUT, self.poll(&self.watch.due(began))).await;
-            let took = began.elapsed();
-            let next = match &polled {
+            let started = Instant::now();
+            let result = with_timeout(POLL_TIMEOUT, self.poll(&self.state.due(started))).await;
+            let elapsed = started.elapsed();
+            let next = match &result {
                 // Waits at least as long as the poll took.
                 Ok(()) => {
-                    let [access, methods] = self.watch.next_polls();
-                    access.min(methods).max(Instant::now() + took.max(MIN_INTERVAL))
+                    let [access, methods] = self.state.next_polls();
+                    access.min(methods).max(Instant::now() + elapsed.max(MIN_INTERVAL))
                 }
                 Err(_) => Instant::now() + random_between(MAX_BACKOFF / 2, MAX_BACKOFF),
             };
-            self.watch.set_failure(polled.err());
+            self.state.set_failure(result.err());
             sleep_until(next).await;
         }
     }
 
-    pub(crate) async fn poll(&self, due: &[Table]) -> Result<()> {
-        let _one = self.polling.lock().await;
-        let began = Instant::now();
+    pub(crate) async fn poll(&self, due: &[FestiTable]) -> Result<()> {
+        let _guard = self.poll_lock.lock().await;
+        let started = Instant::now();
         // The layout is read at the same interval as methods.
-        let layout = if due.contains(&Table::Methods) {
+        let layout = if due.contains(&FestiTable::Methods) {
             let layout = self.festi.layout().await?;
             layout.check(self.festi.tables())?;
             layout
         } else {
-            self.watch.layout()
+            self.state.layout()
         };
         let mut fingerprints = self.festi.fingerprints(due, &layout).await?;
-        if self.watch.has_other_tokens(&fingerprints) {
-            let read = self.festi.read(&[Table::Tokens]).await?;
-            self.take(began, read);
-            fingerprints.remove(&Table::Tokens);
+        if self.state.tokens_changed(&fingerprints) {
+            let snapshot = self.festi.read(&[FestiTable::Tokens]).await?;
+            self.record(started, snapshot);
+            fingerprints.remove(&FestiTable::Tokens);
         }
-        self.watch.note(began, layout, &fingerprints);
+        self.state.record(started, layout, &fingerprints);
         Ok(())
     }
 
     /// Reads tables and records their fingerprints.
-    pub(super) async fn read(&self, tables: &[Table]) -> Result<(FestiRows, ChangeCounters)> {
-        let began = Instant::now();
-        let read = self.festi.read(tables).await?;
-        read.layout.check(self.festi.tables())?;
-        Ok(self.take(began, read))
+    pub(super) async fn read(&self, tables: &[FestiTable]) -> Result<(FestiRows, ChangeCounters)> {
+        let started = Instant::now();
+        let snapshot = self.festi.read(tables).await?;
+        snapshot.layout.check(self.festi.tables())?;
+        Ok(self.record(started, snapshot))
     }
 
     /// Reads tables without recording fingerprints.
-    pub(super) async fn rows(&self, tables: &[Table]) -> Result<FestiRows> {
+    pub(super) async fn rows(&self, tables: &[FestiTable]) -> Result<FestiRows> {
         Ok(self.festi.read(tables).await?.rows)
     }
 
     /// Records the rows that were read. Tokens come first, because followers look them up when the counter changes.
-    fn take(&self, began: Instant, read: Read) -> (FestiRows, ChangeCounters) {
-        if self.watch.has_other_tokens(&read.fingerprints)
-            && let Some(shared) = self.watch.set_tokens(read.tokens)
+    fn record(&self, started: Instant, snapshot: FestiSnapshot) -> (FestiRows, ChangeCounters) {
+        if self.state.tokens_changed(&snapshot.fingerprints)
+            && let Some(shared_tokens) = self.state.set_tokens(snapshot.tokens)
         {
             tracing::warn!(
-                tokens = shared,
+                tokens = shared_tokens,
                 "several Festi users share an `access_token`, which is therefore refused"
             );
         }
-        let numbers = self.watch.note(began, read.layout, &read.fingerprints);
-        (read.rows, numbers)
+        let counters = self.state.record(started, snapshot.layout, &snapshot.fingerprints);
+        (snapshot.rows, counters)
     }
 }
 
@@ -133,30 +133,30 @@ mod tests {
 
     /// An in-memory database with slow statements.
     #[derive(Debug, Default)]
-    struct Slow {
+    struct SlowState {
         /// Duration of a statement outside a transaction, in milliseconds.
-        takes: AtomicU64,
+        statement_ms: AtomicU64,
         /// Value that is returned for the fingerprints of all tables.
         content: AtomicU64,
         is_down: AtomicBool,
         /// Number of statements outside a transaction: in total, running now, and the maximum that ran at once.
-        begun: AtomicUsize,
-        at_once: AtomicUsize,
-        most_at_once: AtomicUsize,
+        started: AtomicUsize,
+        running: AtomicUsize,
+        max_running: AtomicUsize,
     }
 
     #[derive(Debug, Clone, Default)]
-    struct Shared(Arc<Slow>);
+    struct SlowDatabase(Arc<SlowState>);
 
     fn text(text: &impl ToString) -> Cell {
         Cell::Text(text.to_string())
     }
 
-    impl Shared {
-        fn answer(&self, sql: &str) -> Vec<Row> {
+    impl SlowDatabase {
+        fn respond(&self, sql: &str) -> Vec<Row> {
             if sql.contains("pg_class") {
                 let rows = |(table, columns): &(&str, &[&str])| -> Vec<Row> {
-                    columns.iter().map(|it| Row::new(vec![text(table), text(it)])).collect()
+                    columns.iter().map(|column| Row::new(vec![text(table), text(column)])).collect()
                 };
                 return TABLES.iter().flat_map(rows).collect();
             }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[async_trait]
-    impl Database for Shared {
+    impl Database for SlowDatabase {
         fn dialect(&self) -> Dialect {
             Dialect::Postgres
         }
@@ -189,29 +189,29 @@ mod tests {
 
     /// A connection whose statements are slow outside a transaction.
     struct SlowConnection {
-        database: Shared,
+        database: SlowDatabase,
         is_in_transaction: bool,
     }
 
     #[async_trait]
     impl Connection for SlowConnection {
         async fn rows(&mut self, sql: &str, _: &[Value<'_>]) -> Result<Vec<Row>> {
-            let Shared(slow) = &self.database;
+            let SlowDatabase(state) = &self.database;
             if self.is_in_transaction {
-                return Ok(self.database.answer(sql));
+                return Ok(self.database.respond(sql));
             }
-            let at_once = slow.at_once.fetch_add(1, Ordering::SeqCst) + 1;
-            slow.most_at_once.fetch_max(at_once, Ordering::SeqCst);
-            slow.begun.fetch_add(1, Ordering::SeqCst);
-            sleep(Duration::from_millis(slow.takes.load(Ordering::SeqCst))).await;
-            slow.at_once.fetch_sub(1, Ordering::SeqCst);
-            if slow.is_down.load(Ordering::SeqCst) {
+            let running = state.running.fetch_add(1, Ordering::SeqCst) + 1;
+            state.max_running.fetch_max(running, Ordering::SeqCst);
+            state.started.fetch_add(1, Ordering::SeqCst);
+            sleep(Duration::from_millis(state.statement_ms.load(Ordering::SeqCst))).await;
+            state.running.fetch_sub(1, Ordering::SeqCst);
+            if state.is_down.load(Ordering::SeqCst) {
                 return Err(DatabaseError::new(
                     DatabaseErrorKind::Unavailable,
                     "connection refused",
                 ));
             }
-            Ok(self.database.answer(sql))
+            Ok(self.database.respond(sql))
         }
 
         async fn script(&mut self, _: &str) -> Result<()> {
@@ -222,78 +222,81 @@ mod tests {
         fn close(self: Box<Self>) {}
     }
 
-    fn site() -> (Shared, Arc<Poller>) {
-        let database = Shared::default();
+    fn poller() -> (SlowDatabase, Arc<Poller>) {
+        let database = SlowDatabase::default();
         let tables = TableNames::with_prefix("festi_").unwrap();
         let festi =
             Festi::new(Pool::new(Box::new(database.clone()), &DatabaseOptions::default()), &tables);
         (database, Arc::new(Poller::new(festi, PollState::new(PollIntervals::default()))))
     }
 
-    async fn until(what: &str, is_so: impl Fn() -> bool) {
+    async fn wait_until(name: &str, condition: impl Fn() -> bool) {
         let waiting = async {
-            while !is_so() {
+            while !condition() {
                 sleep(Duration::from_millis(10)).await;
             }
         };
-        timeout(Duration::from_mins(5), waiting).await.unwrap_or_else(|_| panic!("never: {what}"));
+        timeout(Duration::from_mins(5), waiting).await.unwrap_or_else(|_| panic!("never: {name}"));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_look_that_takes_long_is_no_failure_and_finds_what_changed() {
-        let (database, site) = site();
-        database.0.takes.store(7_000, Ordering::SeqCst);
-        let task = tokio::spawn(Arc::clone(&site).run());
-        until("the first poll", || site.watch.numbers().is_ok() && site.watch.knows_tokens()).await;
+    async fn slow_polls_detect_changes_without_failures_and_do_not_overlap() {
+        let (database, poller) = poller();
+        database.0.statement_ms.store(7_000, Ordering::SeqCst);
+        let task = tokio::spawn(Arc::clone(&poller).run());
+        wait_until("the first poll", || {
+            poller.state.counters().is_ok() && poller.state.has_read_tokens()
+        })
+        .await;
         for number in 1..4 {
             database.0.content.store(number, Ordering::SeqCst);
             let access = i64::try_from(number).unwrap();
-            until("the change is seen", || {
+            wait_until("the change is seen", || {
                 // If a poll failed in between, the server would report that the registry is unavailable.
-                site.watch.numbers().unwrap().access == access
+                poller.state.counters().unwrap().access == access
             })
             .await;
         }
-        assert_eq!(database.0.most_at_once.load(Ordering::SeqCst), 1);
+        assert_eq!(database.0.max_running.load(Ordering::SeqCst), 1);
         task.abort();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_look_that_fails_is_told_until_one_goes_well() {
-        let (database, site) = site();
-        let task = tokio::spawn(Arc::clone(&site).run());
-        until("the first poll", || site.watch.knows_tokens()).await;
+    async fn failed_polls_are_reported_until_one_succeeds() {
+        let (database, poller) = poller();
+        let task = tokio::spawn(Arc::clone(&poller).run());
+        wait_until("the first poll", || poller.state.has_read_tokens()).await;
         sleep(Duration::from_secs(5)).await;
-        assert!(site.watch.age() < Duration::from_millis(100), "{:?}", site.watch.age());
+        assert!(poller.state.age() < Duration::from_millis(100), "{:?}", poller.state.age());
         database.0.is_down.store(true, Ordering::SeqCst);
-        until("the failure is told", || site.watch.numbers().is_err()).await;
+        wait_until("the failure is told", || poller.state.counters().is_err()).await;
         sleep(Duration::from_secs(20)).await;
-        assert!(site.watch.numbers().is_err());
-        let age = site.watch.age();
+        assert!(poller.state.counters().is_err());
+        let age = poller.state.age();
         assert!(age > Duration::from_secs(19) && age < Duration::from_secs(22), "{age:?}");
         database.0.is_down.store(false, Ordering::SeqCst);
-        until("it is back", || site.watch.numbers().is_ok()).await;
-        assert!(site.watch.age() < Duration::from_secs(1));
+        wait_until("it is back", || poller.state.counters().is_ok()).await;
+        assert!(poller.state.age() < Duration::from_secs(1));
         task.abort();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_look_may_take_long_and_is_cut_off_after_a_minute() {
-        let (database, site) = site();
-        let task = tokio::spawn(Arc::clone(&site).run());
-        until("the first poll", || site.watch.knows_tokens()).await;
-        let before = database.0.begun.load(Ordering::SeqCst);
-        database.0.takes.store(20_000, Ordering::SeqCst);
+    async fn slow_polls_are_less_frequent_and_are_aborted_after_a_minute() {
+        let (database, poller) = poller();
+        let task = tokio::spawn(Arc::clone(&poller).run());
+        wait_until("the first poll", || poller.state.has_read_tokens()).await;
+        let before = database.0.started.load(Ordering::SeqCst);
+        database.0.statement_ms.store(20_000, Ordering::SeqCst);
         for _ in 0..120 {
             sleep(Duration::from_secs(1)).await;
-            assert!(site.watch.numbers().is_ok(), "a slow poll is no failure");
+            assert!(poller.state.counters().is_ok(), "a slow poll is no failure");
         }
-        let begun = database.0.begun.load(Ordering::SeqCst) - before;
-        assert!(begun < 40, "too many polls: {begun}");
-        database.0.takes.store(100_000, Ordering::SeqCst);
-        until("one is cut off", || site.watch.numbers().is_err()).await;
-        database.0.takes.store(0, Ordering::SeqCst);
-        until("one is not", || site.watch.numbers().is_ok()).await;
+        let started = database.0.started.load(Ordering::SeqCst) - before;
+        assert!(started < 40, "too many polls: {started}");
+        database.0.statement_ms.store(100_000, Ordering::SeqCst);
+        wait_until("one is cut off", || poller.state.counters().is_err()).await;
+        database.0.statement_ms.store(0, Ordering::SeqCst);
+        wait_until("one is not", || poller.state.counters().is_ok()).await;
         task.abort();
     }
 }

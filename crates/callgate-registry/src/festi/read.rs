@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use callgate::access::TokenDigest;
 
-use super::layout::{FoundTable, Layout, Table};
+use super::layout::{FestiTable, FoundTable, Layout};
 use crate::db::database::Row;
 use crate::db::dialect::Dialect;
 use crate::db::transaction::Transaction;
@@ -15,26 +15,30 @@ use crate::rows::{ActionRow, GrantRow, MethodRow, RoleRow, SectionRow, SettingRo
 const MAX_ROWS: usize = 200_000;
 
 /// Reads tables in a transaction.
-pub(super) struct Reading<'t, 'p> {
-    pub(super) moment: &'t mut Transaction<'p>,
+pub(super) struct TableReader<'t, 'p> {
+    pub(super) transaction: &'t mut Transaction<'p>,
     pub(super) dialect: Dialect,
     pub(super) layout: &'t Layout,
 }
 
-impl Reading<'_, '_> {
-    pub(super) async fn each<T>(&mut self, table: Table, read: fn(Row) -> T) -> Result<Vec<T>> {
+impl TableReader<'_, '_> {
+    pub(super) async fn read_rows<T>(
+        &mut self,
+        table: FestiTable,
+        read: fn(Row) -> T,
+    ) -> Result<Vec<T>> {
         Ok(self.rows(table).await?.into_iter().map(read).collect())
     }
 
     /// Reads a table whose rows have ids of users, roles or sections.
-    pub(super) async fn keyed<T>(
+    pub(super) async fn read_rows_with_ids<T>(
         &mut self,
-        table: Table,
-        read: impl Fn(&Keys, Row) -> Result<T>,
+        table: FestiTable,
+        read: impl Fn(&IdReader, Row) -> Result<T>,
     ) -> Result<Vec<T>> {
         let name = self.layout.found(table).map(|found| found.name.clone());
-        let keys = Keys { table: name.unwrap_or_default() };
-        self.rows(table).await?.into_iter().map(|row| read(&keys, row)).collect()
+        let ids = IdReader { table: name.unwrap_or_default() };
+        self.rows(table).await?.into_iter().map(|row| read(&ids, row)).collect()
     }
 
     /// Reads user ids and digests of tokens.
@@ -42,8 +46,8 @@ impl Reading<'_, '_> {
         if !self.layout.has_tokens() {
             return Ok(Vec::new());
         }
-        let tokens = self.keyed(Table::Tokens, |keys, mut row| {
-            let id = keys.needed(&mut row, "id")?;
+        let tokens = self.read_rows_with_ids(FestiTable::Tokens, |ids, mut row| {
+            let id = ids.required_id(&mut row, "id")?;
             // In columns of fixed length, values are padded with spaces.
             let token = row.text();
             let token = token.trim();
@@ -53,10 +57,10 @@ impl Reading<'_, '_> {
     }
 
     /// Returns the rows of a table, or no rows if the table is missing.
-    async fn rows(&mut self, table: Table) -> Result<Vec<Row>> {
+    async fn rows(&mut self, table: FestiTable) -> Result<Vec<Row>> {
         let Some(found) = self.layout.found(table) else { return Ok(Vec::new()) };
         let Some(sql) = select(table, found, self.dialect) else { return Ok(Vec::new()) };
-        let rows = self.moment.rows(&sql, &[]).await?;
+        let rows = self.transaction.rows(&sql, &[]).await?;
         if rows.len() > MAX_ROWS {
             return Err(FestiError::TooManyRows { table: found.name.clone(), max: MAX_ROWS });
         }
@@ -65,7 +69,7 @@ impl Reading<'_, '_> {
 }
 
 /// Returns the query for a table, or `None` if the table has no known column.
-fn select(table: Table, found: &FoundTable, dialect: Dialect) -> Option<String> {
+fn select(table: FestiTable, found: &FoundTable, dialect: Dialect) -> Option<String> {
     let first = found.columns.iter().flatten().next()?;
     let column = |column: &Option<String>| match column {
         Some(column) => as_text(column, dialect),
@@ -82,9 +86,9 @@ fn select(table: Table, found: &FoundTable, dialect: Dialect) -> Option<String> 
 }
 
 /// Returns the condition that selects the rows Callgate uses.
-pub(super) fn condition(table: Table, found: &FoundTable) -> String {
+pub(super) fn condition(table: FestiTable, found: &FoundTable) -> String {
     match (table, found.columns.first()) {
-        (Table::Settings, Some(Some(name))) => {
+        (FestiTable::Settings, Some(Some(name))) => {
             // Festi knows only these settings. Rate limits are set in the registry.
             let keys = callgate::gateway::SETTING_KEYS.iter().filter(|key| key.starts_with("mcp_"));
             let keys: Vec<&str> = keys.copied().collect();
@@ -105,22 +109,22 @@ pub(super) fn as_text(column: &str, dialect: Dialect) -> String {
 
 /// Reads ids of users, roles and sections. A value that is not a number is an error, because two different users could
 /// otherwise become the same user.
-pub(super) struct Keys {
+pub(super) struct IdReader {
     table: String,
 }
 
-impl Keys {
-    fn number(&self, row: &mut Row, column: &'static str) -> Result<Option<i64>> {
+impl IdReader {
+    fn optional_id(&self, row: &mut Row, column: &'static str) -> Result<Option<i64>> {
         let Some(text) = row.optional_text() else { return Ok(None) };
-        text.trim().parse().map(Some).map_err(|_| self.not_numbered(column, text))
+        text.trim().parse().map(Some).map_err(|_| self.not_a_number(column, text))
     }
 
-    fn needed(&self, row: &mut Row, column: &'static str) -> Result<i64> {
-        let number = self.number(row, column)?;
-        number.ok_or_else(|| self.not_numbered(column, "NULL".to_owned()))
+    fn required_id(&self, row: &mut Row, column: &'static str) -> Result<i64> {
+        let number = self.optional_id(row, column)?;
+        number.ok_or_else(|| self.not_a_number(column, "NULL".to_owned()))
     }
 
-    fn not_numbered(&self, column: &'static str, value: String) -> FestiError {
+    fn not_a_number(&self, column: &'static str, value: String) -> FestiError {
         FestiError::NotANumber { table: self.table.clone(), column, value }
     }
 }
@@ -130,8 +134,8 @@ fn number(row: &mut Row) -> i64 {
     row.optional_text().and_then(|text| text.trim().parse().ok()).unwrap_or_default()
 }
 
-pub(super) fn section(keys: &Keys, mut row: Row) -> Result<SectionRow> {
-    let id = keys.needed(&mut row, "id")?;
+pub(super) fn section(ids: &IdReader, mut row: Row) -> Result<SectionRow> {
+    let id = ids.required_id(&mut row, "id")?;
     Ok(SectionRow { id, caption: row.text(), ident: row.text(), mask: row.text() })
 }
 
@@ -144,17 +148,17 @@ pub(super) fn role(mut row: Row) -> RoleRow {
     RoleRow { id: number(&mut row), caption: row.text() }
 }
 
-pub(super) fn user(keys: &Keys, mut row: Row) -> Result<UserRow> {
-    let (id, login) = (keys.needed(&mut row, "id")?, row.text());
+pub(super) fn user(ids: &IdReader, mut row: Row) -> Result<UserRow> {
+    let (id, login) = (ids.required_id(&mut row, "id")?, row.text());
     let id_type = row.optional_text().and_then(|text| text.trim().parse().ok());
     Ok(UserRow { id, login, id_type, role: None })
 }
 
 /// Reads a grant to the user or role in `column`.
-pub(super) fn grant(column: &'static str) -> impl Fn(&Keys, Row) -> Result<GrantRow> {
-    move |keys, mut row| {
-        let id_section = keys.number(&mut row, "id_section")?.unwrap_or_default();
-        let id_holder = keys.number(&mut row, column)?.unwrap_or_default();
+pub(super) fn grant(column: &'static str) -> impl Fn(&IdReader, Row) -> Result<GrantRow> {
+    move |ids, mut row| {
+        let id_section = ids.optional_id(&mut row, "id_section")?.unwrap_or_default();
+        let id_holder = ids.optional_id(&mut row, column)?.unwrap_or_default();
         Ok(GrantRow { id_section, id_holder, value: row.text() })
     }
 }
@@ -187,26 +191,26 @@ mod tests {
     }
 
     #[test]
-    fn a_user_without_a_number_is_an_error_and_not_another_user() {
-        let keys = Keys { table: "users".to_owned() };
-        assert_eq!(keys.needed(&mut row(&[Some(" 7 ")]), "id").unwrap(), 7);
-        for wrong in [Some("8c1f"), Some(""), None] {
-            let error = keys.needed(&mut row(&[wrong]), "id").unwrap_err().to_string();
+    fn a_required_id_that_is_not_a_number_is_an_error() {
+        let ids = IdReader { table: "users".to_owned() };
+        assert_eq!(ids.required_id(&mut row(&[Some(" 7 ")]), "id").unwrap(), 7);
+        for invalid in [Some("8c1f"), Some(""), None] {
+            let error = ids.required_id(&mut row(&[invalid]), "id").unwrap_err().to_string();
             assert!(error.contains("`id` of the table `users`"), "{error}");
         }
-        assert_eq!(keys.number(&mut row(&[None]), "id_user").unwrap(), None);
+        assert_eq!(ids.optional_id(&mut row(&[None]), "id_user").unwrap(), None);
     }
 
     #[test]
-    fn methods_are_told_apart_whatever_their_key_is() {
-        let id = |key, method| method_number(key, method);
+    fn methods_without_a_numeric_key_get_ids_derived_from_their_name() {
+        let id = |key, method| method_id(key, method);
         assert_eq!(id(Some("12"), "a"), 12);
         assert_eq!(id(Some("8c1f"), "a"), id(None, "a"));
         assert_ne!(id(None, "a"), id(None, "b"));
         assert!(id(None, "a") > 0);
     }
 
-    fn method_number(key: Option<&str>, id: &str) -> i64 {
+    fn method_id(key: Option<&str>, id: &str) -> i64 {
         method(row(&[key, Some(id)])).id
     }
 }

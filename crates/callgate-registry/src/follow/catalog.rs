@@ -10,8 +10,8 @@ use callgate::gateway::{Gateway, OpenMethods};
 use callgate::model::{Finding, Method};
 use tokio::task::JoinSet;
 
-use super::log::{MAX_NAMED, error_chain, log_new_problems};
-use crate::auth::tracked_store::{Read, TrackedStore};
+use super::log::{MAX_LOGGED, error_chain, log_new_problems};
+use crate::auth::tracked_store::{ReadKind, TrackedStore};
 use crate::catalog::assemble::{
     Assembled, Assembly, Exposure, assemble, open_entries, open_methods, settings,
 };
@@ -38,20 +38,20 @@ pub(super) struct CatalogSource {
 /// catalog of a later build.
 #[derive(Debug, Default)]
 pub(super) struct Builds {
-    begun: AtomicU64,
-    installing: Mutex<()>,
+    started: AtomicU64,
+    install_lock: Mutex<()>,
 }
 
 impl Builds {
     /// Returns the number of a new build.
     fn begin(&self) -> u64 {
-        self.begun.fetch_add(1, Ordering::AcqRel) + 1
+        self.started.fetch_add(1, Ordering::AcqRel) + 1
     }
 
     /// Runs `install`, unless a later build has begun. Waits for an `install` that is running.
     fn if_latest<T: Default>(&self, build: u64, install: impl FnOnce() -> T) -> T {
-        let _installing = self.installing.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.begun.load(Ordering::Acquire) == build { install() } else { T::default() }
+        let _guard = self.install_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.started.load(Ordering::Acquire) == build { install() } else { T::default() }
     }
 }
 
@@ -68,7 +68,7 @@ impl CatalogSource {
     pub(super) async fn build(&self) -> Result<BuiltCatalog> {
         let started = Instant::now();
         let build = self.builds.begin();
-        self.store.count(Read::Catalog);
+        self.store.count_read(ReadKind::Catalog);
         let rows = self.store.inner.catalog_rows().await?;
         let read = started.elapsed();
         let change_counter = rows.change_counter;
@@ -97,7 +97,7 @@ impl CatalogSource {
         let previous = self.gateway.catalog();
         log_new_problems(&problems(&previous), &problems(&catalog));
         if open_methods(rows, self.open_methods).is_none() {
-            warn_of_open(&previous, &catalog);
+            warn_about_open_methods(&previous, &catalog);
         }
         tracing::info!(
             tools = catalog.len(),
@@ -136,7 +136,7 @@ impl CatalogSource {
 }
 
 /// Logs a warning if the registry has new methods that every caller may call.
-fn warn_of_open(previous: &Catalog, catalog: &Catalog) {
+fn warn_about_open_methods(previous: &Catalog, catalog: &Catalog) {
     let open = |catalog: &'_ Catalog| -> BTreeSet<String> {
         open_entries(catalog).map(|entry| entry.id().to_string()).collect()
     };
@@ -144,13 +144,12 @@ fn warn_of_open(previous: &Catalog, catalog: &Catalog) {
     if now.is_subset(&before) {
         return;
     }
-    let mut named: Vec<&str> =
-        now.difference(&before).take(MAX_NAMED).map(String::as_str).collect();
-    if now.difference(&before).nth(MAX_NAMED).is_some() {
-        named.push("…");
+    let mut ids: Vec<&str> = now.difference(&before).take(MAX_LOGGED).map(String::as_str).collect();
+    if now.difference(&before).nth(MAX_LOGGED).is_some() {
+        ids.push("…");
     }
     tracing::warn!(
-        methods = named.join(", "),
+        methods = ids.join(", "),
         count = now.len(),
         "everyone can call methods without a section, even without a token. If this is intended, set \
          `open_methods` to `allow`. Otherwise add sections to the methods, or set `open_methods` to `refuse`"
@@ -162,7 +161,7 @@ fn problems(catalog: &Catalog) -> BTreeSet<String> {
     let quarantined = catalog
         .quarantined()
         .iter()
-        .map(|one| format!("`{}` is quarantined: {}", one.id, one.reason));
+        .map(|entry| format!("`{}` is quarantined: {}", entry.id, entry.reason));
     let closed = catalog.entries().flat_map(|entry| {
         let closing = entry.findings().iter().filter(|finding| finding.closes());
         closing.map(move |finding| format!("`{}`: {finding}", entry.id()))
@@ -183,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_earlier_build_installs_nothing_after_a_later_one_began() {
+    fn an_earlier_build_installs_nothing_after_a_later_build_began() {
         let builds = Builds::default();
         let first = builds.begin();
         assert!(builds.if_latest(first, || true));

@@ -41,18 +41,18 @@ impl UserCredentials {
 
     /// Returns the credentials for one upstream. The returned object reflects later changes.
     pub fn for_upstream(&self, name: impl Into<String>) -> Arc<dyn Credentials> {
-        Arc::new(OfUpstream { name: name.into(), all: self.clone() })
+        Arc::new(UpstreamCredentials { name: name.into(), all: self.clone() })
     }
 }
 
 /// Credentials for one upstream.
 #[derive(Debug)]
-struct OfUpstream {
+struct UpstreamCredentials {
     name: String,
     all: UserCredentials,
 }
 
-impl Credentials for OfUpstream {
+impl Credentials for UpstreamCredentials {
     fn of<'a>(
         &'a self,
         caller: &'a Caller,

@@ -15,7 +15,7 @@ use super::log::{FailureLog, error_chain, log_new_problems};
 use super::registry::Registry;
 use crate::auth::access::access;
 use crate::auth::authenticator::TokenAuthenticator;
-use crate::auth::tracked_store::{Read, TrackedStore};
+use crate::auth::tracked_store::{ReadKind, TrackedStore};
 use crate::catalog::assemble::settings;
 use crate::db::pool::with_timeout;
 use crate::follow::credentials::UserCredentials;
@@ -45,7 +45,7 @@ const SHARED_STATE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for reconnecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_mins(1);
 /// Counters that differ from those of every registry.
-const UNSEEN: ChangeCounters =
+const UNKNOWN_COUNTERS: ChangeCounters =
     ChangeCounters { catalog: -1, access: -1, tokens: -1, keys: -1, sessions: -1, messages: -1 };
 
 /// Polls the registry and replaces snapshots when it changes.
@@ -56,7 +56,7 @@ pub(super) struct Follower {
     credentials: UserCredentials,
     readiness: Readiness,
     replicas: Replicas,
-    seen: ChangeCounters,
+    applied_counters: ChangeCounters,
     /// The catalog that is being built.
     building: Option<CatalogBuild>,
     /// Error of the last build. The build is retried.
@@ -114,7 +114,7 @@ impl Follower {
             credentials: registry.credentials.clone(),
             readiness: server.readiness().clone(),
             replicas,
-            seen: UNSEEN,
+            applied_counters: UNKNOWN_COUNTERS,
             building: None,
             catalog_failure: None,
             storing_names: None,
@@ -133,13 +133,13 @@ impl Follower {
     /// Reads all data once, before the server starts to serve.
     pub(super) async fn load(&mut self) -> Result<()> {
         let built = self.source.build().await?;
-        self.seen.catalog = built.change_counter;
-        let began = Instant::now();
-        let now = self.source.store.inner.change_counters().await?;
-        self.replicas.begin(&now);
-        self.load_changed_access(now).await?;
-        self.replicas.follow(&now).await?;
-        self.store().record_success(began);
+        self.applied_counters.catalog = built.change_counter;
+        let started = Instant::now();
+        let counters = self.source.store.inner.change_counters().await?;
+        self.replicas.begin(&counters);
+        self.load_changed_access(counters).await?;
+        self.replicas.follow(&counters).await?;
+        self.store().record_success(started);
         self.readiness.set_check(Arc::clone(&self.source.store) as _);
         self.readiness.set_ready();
         // Runs in the background, because it takes longer than the rest if there are many tools.
@@ -150,41 +150,41 @@ impl Follower {
     /// Polls until this task is dropped.
     pub(super) async fn run(mut self) {
         loop {
-            self.pause().await;
+            self.wait_for_next_poll().await;
             self.poll().await;
         }
     }
 
     /// Waits until the next poll is due, or until a change is known.
-    async fn pause(&mut self) {
+    async fn wait_for_next_poll(&mut self) {
         if self.failures > 0 {
-            let pause = back_off(self.failures, MAX_BACKOFF);
-            let left = self.store().grace_left();
+            let delay = backoff_delay(self.failures, MAX_BACKOFF);
+            let grace_left = self.store().grace_left();
             // Wakes up when the grace period ends, to log this even if the next poll succeeds.
-            sleep(pause.min(left)).await;
+            sleep(delay.min(grace_left)).await;
             self.check_grace_period();
-            return sleep(pause.saturating_sub(left)).await;
+            return sleep(delay.saturating_sub(grace_left)).await;
         }
-        let (began, ended) = self.last_poll;
-        let soon = ended + MIN_POLL_INTERVAL;
+        let (started, finished) = self.last_poll;
+        let earliest = finished + MIN_POLL_INTERVAL;
         tokio::select! {
-            () = sleep_until(soon.max(began + POLL_INTERVAL)) => {}
-            () = self.authenticator.newer_access_wanted() => sleep_until(soon).await,
-            () = self.source.store.inner.changed() => sleep_until(soon).await,
+            () = sleep_until(earliest.max(started + POLL_INTERVAL)) => {}
+            () = self.authenticator.newer_access_requested() => sleep_until(earliest).await,
+            () = self.source.store.inner.changed() => sleep_until(earliest).await,
         }
     }
 
     /// Polls once and logs the result.
     async fn poll(&mut self) {
-        let began = Instant::now();
-        let number = self.authenticator.read_begins();
+        let started = Instant::now();
+        let number = self.authenticator.begin_read();
         let unavailable_for = self.store().age().unwrap_or_default();
-        match self.read_changes(began).await {
+        match self.read_changes(started).await {
             Ok(()) => {
                 self.failures = 0;
                 self.failure_log.success(unavailable_for);
             }
-            Err(error) => self.failed(began, error),
+            Err(error) => self.record_failure(started, error),
         }
         self.failure_log.catalog(self.catalog_failure.as_ref().map(|failure| &failure.error));
         match &self.catalog_failure {
@@ -193,17 +193,17 @@ impl Follower {
                 self.readiness.set_failed("the catalog could not be built; see the log");
             }
         }
-        self.authenticator.read_ended(number);
-        self.last_poll = (began, Instant::now());
+        self.authenticator.end_read(number);
+        self.last_poll = (started, Instant::now());
     }
 
-    fn failed(&mut self, began: Instant, error: StoreError) {
-        self.store().lost();
+    fn record_failure(&mut self, started: Instant, error: StoreError) {
+        self.store().record_failure();
         self.failures = self.failures.saturating_add(1);
         self.replicas.invalidate();
         self.failure_log.failure(error, &self.source.store);
         self.check_grace_period();
-        if began.elapsed() >= POLL_TIMEOUT {
+        if started.elapsed() >= POLL_TIMEOUT {
             self.reconnect();
         }
     }
@@ -226,36 +226,39 @@ impl Follower {
         }
     }
 
-    async fn read_changes(&mut self, began: Instant) -> Result<()> {
+    async fn read_changes(&mut self, started: Instant) -> Result<()> {
         self.record_stored_names().await;
-        let now = match self.poll_access(began).await {
-            Ok(now) => now,
+        let counters = match self.poll_access(started).await {
+            Ok(counters) => counters,
             Err(error) => {
-                self.start_over();
+                self.reset();
                 return Err(error);
             }
         };
         // Access is up to date. If reading the rest fails, tokens are not affected.
-        let shared = with_timeout(SHARED_STATE_TIMEOUT, self.replicas.follow(&now)).await;
-        self.drive_catalog_build(now.catalog).await;
-        shared
+        let result = with_timeout(SHARED_STATE_TIMEOUT, self.replicas.follow(&counters)).await;
+        self.drive_catalog_build(counters.catalog).await;
+        result
     }
 
-    async fn poll_access(&mut self, began: Instant) -> Result<ChangeCounters> {
-        self.store().count(Read::Counters);
-        let now = with_timeout(POLL_TIMEOUT, self.source.store.inner.change_counters()).await?;
-        if (now.tokens, now.access) != (self.seen.tokens, self.seen.access) {
-            with_timeout(ACCESS_TIMEOUT, self.load_changed_access(now)).await?;
+    async fn poll_access(&mut self, started: Instant) -> Result<ChangeCounters> {
+        self.store().count_read(ReadKind::Counters);
+        let counters =
+            with_timeout(POLL_TIMEOUT, self.source.store.inner.change_counters()).await?;
+        if (counters.tokens, counters.access)
+            != (self.applied_counters.tokens, self.applied_counters.access)
+        {
+            with_timeout(ACCESS_TIMEOUT, self.load_changed_access(counters)).await?;
         }
-        let known_since = began.checked_sub(self.source.store.inner.age()).unwrap_or(began);
-        self.store().record_success(known_since);
-        Ok(now)
+        let read_at = started.checked_sub(self.source.store.inner.age()).unwrap_or(started);
+        self.store().record_success(read_at);
+        Ok(counters)
     }
 
     /// Discards the counters, because a recovered registry may have another state with the same numbers. Also discards
     /// a running build, which may wait on a dead connection.
-    fn start_over(&mut self) {
-        self.seen = UNSEEN;
+    fn reset(&mut self) {
+        self.applied_counters = UNKNOWN_COUNTERS;
         if let Some(failure) = &mut self.catalog_failure {
             (failure.count, failure.retry_at) = (0, Instant::now());
         }
@@ -263,33 +266,33 @@ impl Follower {
     }
 
     /// Reads tokens and access rows if they changed.
-    async fn load_changed_access(&mut self, now: ChangeCounters) -> Result<()> {
-        if now.tokens != self.seen.tokens {
+    async fn load_changed_access(&mut self, counters: ChangeCounters) -> Result<()> {
+        if counters.tokens != self.applied_counters.tokens {
             let tokens = self.authenticator.tokens();
             if tokens.renew(&self.source.store).await? {
                 // Open streams check their access again.
                 self.source.gateway.access_changed();
             }
-            self.seen.tokens = now.tokens;
+            self.applied_counters.tokens = counters.tokens;
         }
-        if now.access != self.seen.access {
+        if counters.access != self.applied_counters.access {
             self.load_access().await?;
         }
         Ok(())
     }
 
     async fn load_access(&mut self) -> Result<()> {
-        self.store().count(Read::Access);
+        self.store().count_read(ReadKind::Access);
         let rows = self.source.store.inner.access_rows().await?;
-        let (settings, refused) = settings(&rows.settings, &self.source.gateway.settings());
+        let (settings, errors) = settings(&rows.settings, &self.source.gateway.settings());
         self.source.gateway.set_settings(Arc::new(settings));
         self.credentials.set(&rows.credentials);
         self.authenticator.set_access(access(&rows));
         self.source.gateway.access_changed();
-        self.seen.access = rows.change_counter;
-        let refused = refused.iter().map(ToString::to_string).collect();
-        log_new_problems(&self.logged_settings, &refused);
-        self.logged_settings = refused;
+        self.applied_counters.access = rows.change_counter;
+        let errors = errors.iter().map(ToString::to_string).collect();
+        log_new_problems(&self.logged_settings, &errors);
+        self.logged_settings = errors;
         Ok(())
     }
 
@@ -298,14 +301,14 @@ impl Follower {
         if let Some(building) = self.building.take_if(|building| building.task.is_finished()) {
             match building.task.await {
                 Ok(Ok(built)) => {
-                    self.seen.catalog = built.change_counter;
+                    self.applied_counters.catalog = built.change_counter;
                     self.catalog_failure = None;
                     self.store_names(built.new_names);
                 }
                 Ok(Err(error)) => self.build_failed(building.change_counter, error_chain(error)),
                 // The task panicked. The previous catalog stays in use until the next change.
                 Err(error) => {
-                    self.seen.catalog = building.change_counter;
+                    self.applied_counters.catalog = building.change_counter;
                     let error = format!("failed to build the catalog: {error}");
                     self.build_failed(building.change_counter, error);
                 }
@@ -315,7 +318,7 @@ impl Follower {
         let must_wait = self.catalog_failure.as_ref().is_some_and(|failure| {
             failure.change_counter == change_counter && Instant::now() < failure.retry_at
         });
-        if is_free && !must_wait && change_counter != self.seen.catalog {
+        if is_free && !must_wait && change_counter != self.applied_counters.catalog {
             let source = self.source.clone();
             let task = tokio::spawn(async move { source.build().await });
             self.building = Some(CatalogBuild { change_counter, task });
@@ -324,7 +327,7 @@ impl Follower {
 
     fn build_failed(&mut self, change_counter: i64, error: String) {
         let count = self.catalog_failure.take().map_or(1, |last| last.count.saturating_add(1));
-        let retry_at = Instant::now() + back_off(count, MAX_BUILD_BACKOFF);
+        let retry_at = Instant::now() + backoff_delay(count, MAX_BUILD_BACKOFF);
         self.catalog_failure = Some(BuildFailure { error, count, change_counter, retry_at });
     }
 
@@ -343,9 +346,9 @@ impl Follower {
     async fn record_stored_names(&mut self) {
         if let Some(task) = self.storing_names.take_if(|task| task.is_finished())
             && let Ok(Some((before, after))) = task.await
-            && self.seen.catalog == before
+            && self.applied_counters.catalog == before
         {
-            self.seen.catalog = after;
+            self.applied_counters.catalog = after;
         }
     }
 
@@ -369,9 +372,9 @@ impl Drop for Follower {
 }
 
 /// Returns the delay after consecutive failures, with jitter and a maximum.
-fn back_off(failures: u32, max: Duration) -> Duration {
-    let longest = POLL_INTERVAL.saturating_mul(1 << failures.saturating_sub(1).min(8)).min(max);
-    random_between(longest / 2, longest)
+fn backoff_delay(failures: u32, max: Duration) -> Duration {
+    let max_delay = POLL_INTERVAL.saturating_mul(1 << failures.saturating_sub(1).min(8)).min(max);
+    random_between(max_delay / 2, max_delay)
 }
 
 #[cfg(test)]
@@ -379,13 +382,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_differ_and_have_an_end() {
+    fn backoff_delays_have_jitter_and_stay_within_their_limits() {
         for failures in [0, 1, 2, 3, 4, 100, u32::MAX] {
-            let pause = back_off(failures, MAX_BACKOFF);
-            assert!(pause >= POLL_INTERVAL / 2 && pause <= MAX_BACKOFF, "{failures}: {pause:?}");
+            let delay = backoff_delay(failures, MAX_BACKOFF);
+            assert!(delay >= POLL_INTERVAL / 2 && delay <= MAX_BACKOFF, "{failures}: {delay:?}");
         }
-        assert!(back_off(1, MAX_BACKOFF) <= POLL_INTERVAL);
-        let pauses: BTreeSet<Duration> = (0..20).map(|_| back_off(3, MAX_BACKOFF)).collect();
-        assert!(pauses.len() > 1);
+        assert!(backoff_delay(1, MAX_BACKOFF) <= POLL_INTERVAL);
+        let delays: BTreeSet<Duration> = (0..20).map(|_| backoff_delay(3, MAX_BACKOFF)).collect();
+        assert!(delays.len() > 1);
     }
 }

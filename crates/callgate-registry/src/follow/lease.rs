@@ -26,23 +26,23 @@ pub(super) struct Lease {
     gateway: Arc<Gateway>,
     server: String,
     /// Whether the server is one of those that divide the rate limits.
-    is_shared: bool,
+    shares_rate_limits: bool,
 }
 
 impl Lease {
     /// Takes a lease. If this fails, the next renewal tries again.
-    pub(super) async fn take(
+    pub(super) async fn acquire(
         store: &Arc<TrackedStore>,
         gateway: &Arc<Gateway>,
-        is_shared: bool,
+        shares_rate_limits: bool,
     ) -> Self {
         let mut id = [0_u8; 16];
         if getrandom::fill(&mut id).is_err() {
             id = u128::from(std::process::id()).to_be_bytes();
         }
         let (store, gateway) = (Arc::clone(store), Arc::clone(gateway));
-        let lease = Self { store, gateway, server: to_hex(&id), is_shared };
-        if is_shared {
+        let lease = Self { store, gateway, server: to_hex(&id), shares_rate_limits };
+        if shares_rate_limits {
             lease.renew(LEASE_SECONDS).await;
         }
         lease
@@ -52,7 +52,7 @@ impl Lease {
         loop {
             let has_failed = self.store.write_failure().is_some();
             sleep(if has_failed { RETRY_INTERVAL } else { RENEW_INTERVAL }).await;
-            if self.is_shared {
+            if self.shares_rate_limits {
                 self.renew(LEASE_SECONDS).await;
             } else if has_failed {
                 self.renew(0).await;
@@ -62,7 +62,7 @@ impl Lease {
 
     /// Ends the lease. The other servers take over the server's share of the rate limits with their next renewal.
     pub(super) async fn end(&self) {
-        if self.is_shared {
+        if self.shares_rate_limits {
             self.renew(0).await;
         }
     }
@@ -70,7 +70,7 @@ impl Lease {
     async fn renew(&self, seconds: i64) {
         let renewal = self.store.inner.renew_lease(&self.server, seconds);
         let renewed = self.store.write(RENEW_TIMEOUT, renewal).await;
-        if let (true, Ok(servers)) = (self.is_shared, renewed) {
+        if let (true, Ok(servers)) = (self.shares_rate_limits, renewed) {
             self.gateway.share_rate_limits(servers);
         }
     }

@@ -10,23 +10,23 @@ use crate::auth::tracked_store::TrackedStore;
 use crate::store::StoreError;
 
 /// Maximum number of problems that are logged at once.
-pub(super) const MAX_NAMED: usize = 20;
+pub(super) const MAX_LOGGED: usize = 20;
 /// Minimum interval between log entries about changed reasons.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
 /// State of the log. Ensures that each failure is logged once.
 #[derive(Debug, Default)]
 pub(super) struct FailureLog {
-    unavailable: Unavailable,
+    state: RegistryState,
     /// The last reason, and the time at which it was logged.
     reason: Option<(String, Instant)>,
     catalog: Option<String>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Unavailable {
+enum RegistryState {
     #[default]
-    No,
+    Available,
     /// Known tokens are still accepted.
     TokensAccepted,
     /// Tokens are refused.
@@ -40,13 +40,13 @@ impl FailureLog {
         if !self.is_new(&error) {
             return;
         }
-        if self.unavailable == Unavailable::No {
-            self.unavailable = Unavailable::TokensAccepted;
+        if self.state == RegistryState::Available {
+            self.state = RegistryState::TokensAccepted;
             let age = store.age().unwrap_or_default();
             tracing::error!(
                 error,
-                last_read = format!("{} ago", rounded(age)),
-                tokens_accepted_for = rounded(store.grace_left()),
+                last_read = format!("{} ago", format_millis(age)),
+                tokens_accepted_for = format_millis(store.grace_left()),
                 "registry unavailable, serving the last state and retrying"
             );
         } else {
@@ -63,10 +63,9 @@ impl FailureLog {
 
     /// Logs the end of the grace period. Returns `true` if the grace period ends now.
     pub(super) fn check_grace_period(&mut self, store: &TrackedStore) -> bool {
-        let is_over =
-            self.unavailable == Unavailable::TokensAccepted && store.grace_left().is_zero();
+        let is_over = self.state == RegistryState::TokensAccepted && store.grace_left().is_zero();
         if is_over {
-            self.unavailable = Unavailable::TokensRefused;
+            self.state = RegistryState::TokensRefused;
             tracing::error!(
                 "registry unavailable for longer than the grace period, refusing callers with a token"
             );
@@ -77,8 +76,11 @@ impl FailureLog {
     /// Logs the recovery after an outage.
     pub(super) fn success(&mut self, unavailable_for: Duration) {
         self.reason = None;
-        if std::mem::take(&mut self.unavailable) != Unavailable::No {
-            tracing::info!(unavailable_for = rounded(unavailable_for), "registry available again");
+        if std::mem::take(&mut self.state) != RegistryState::Available {
+            tracing::info!(
+                unavailable_for = format_millis(unavailable_for),
+                "registry available again"
+            );
         }
     }
 
@@ -98,7 +100,7 @@ impl FailureLog {
 }
 
 /// Formats a duration in milliseconds.
-fn rounded(duration: Duration) -> String {
+fn format_millis(duration: Duration) -> String {
     format!("{:?}", Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
 }
 
@@ -117,11 +119,11 @@ pub(super) fn error_chain(error: StoreError) -> String {
 /// Logs the problems that did not exist before.
 pub(super) fn log_new_problems(before: &BTreeSet<String>, now: &BTreeSet<String>) {
     let new: Vec<&String> = now.difference(before).collect();
-    for problem in new.iter().take(MAX_NAMED) {
+    for problem in new.iter().take(MAX_LOGGED) {
         tracing::warn!("{problem}");
     }
-    if new.len() > MAX_NAMED {
-        tracing::warn!("{} more problems are not listed", new.len() - MAX_NAMED);
+    if new.len() > MAX_LOGGED {
+        tracing::warn!("{} more problems are not listed", new.len() - MAX_LOGGED);
     }
 }
 
@@ -134,7 +136,7 @@ mod tests {
     use crate::follow::tests::fake_store::FakeStore;
 
     #[tokio::test(start_paused = true)]
-    async fn another_reason_is_told_and_the_same_one_once() {
+    async fn only_changed_reasons_are_logged_and_at_most_one_per_interval() {
         let store = TrackedStore::new(Arc::new(FakeStore::default()), LOG_INTERVAL);
         let mut log = FailureLog::default();
         let mut failure = |reason: &str| {

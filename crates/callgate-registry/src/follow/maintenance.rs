@@ -36,10 +36,10 @@ impl Maintenance {
                 flush_uses(&self.authenticator).await;
                 let store = &self.authenticator.store().inner;
                 let now = unix_time();
-                self.limited(store.delete_sessions(now, MAX_SESSIONS)).await;
-                self.limited(store.delete_messages(MESSAGE_SECONDS)).await;
-                self.limited(store.delete_leases()).await;
-                self.limited(self.replace_keys(now)).await;
+                self.run_with_limit(store.delete_sessions(now, MAX_SESSIONS)).await;
+                self.run_with_limit(store.delete_messages(MESSAGE_SECONDS)).await;
+                self.run_with_limit(store.delete_leases()).await;
+                self.run_with_limit(self.replace_keys(now)).await;
             }
         }
     }
@@ -62,10 +62,10 @@ impl Maintenance {
         }
     }
 
-    async fn limited(&self, chore: impl Future<Output = Result<()>>) {
-        let done = with_timeout(TIMEOUT, chore).await;
-        self.authenticator.store().note_write_failure(&done);
-        if let Err(error) = done {
+    async fn run_with_limit(&self, operation: impl Future<Output = Result<()>>) {
+        let result = with_timeout(TIMEOUT, operation).await;
+        self.authenticator.store().record_write_failure(&result);
+        if let Err(error) = result {
             tracing::warn!(
                 error = error_chain(error),
                 "failed to delete expired rows of the registry, or to replace a session key"

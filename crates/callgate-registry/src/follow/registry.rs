@@ -35,7 +35,7 @@ const MAX_KEY_AGE: Duration = Duration::from_hours(24 * 30);
 /// Time limit for recording token uses.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Number of token uses per statement.
-const FLUSHED_AT_ONCE: usize = 1_000;
+const FLUSH_BATCH: usize = 1_000;
 
 /// A registry that servers can follow.
 ///
@@ -165,20 +165,20 @@ impl Registry {
         let authenticator = self.authenticator();
         let (tokens, store) = (authenticator.tokens(), authenticator.store());
         // The first write after a start waits for the disk, so it runs beside the reads.
-        let lease = Lease::take(store, server.gateway(), self.shares_rate_limits);
+        let lease = Lease::acquire(store, server.gateway(), self.shares_rate_limits);
         let (loaded, lease) = tokio::join!(follower.load(), lease);
         if let Err(error) = loaded {
             lease.end().await;
             return Err(error);
         }
-        let look_ups = TokenLookups::new(Arc::clone(tokens), Arc::clone(store));
+        let lookups = TokenLookups::new(Arc::clone(tokens), Arc::clone(store));
         let maintenance = Maintenance {
             authenticator: Arc::clone(&authenticator),
             max_key_age: self.max_key_age,
         };
         let mut tasks = JoinSet::new();
         tasks.spawn(follower.run());
-        tasks.spawn(look_ups.run());
+        tasks.spawn(lookups.run());
         tasks.spawn(maintenance.run());
         tasks.spawn(lease.clone().run());
         Ok(Following { tasks, authenticator, lease })
@@ -215,16 +215,16 @@ impl Following {
 pub(super) async fn flush_uses(authenticator: &TokenAuthenticator) {
     let store = authenticator.store();
     let uses = authenticator.uses();
-    let written = async {
-        for part in uses.chunks(FLUSHED_AT_ONCE) {
+    let write = async {
+        for part in uses.chunks(FLUSH_BATCH) {
             store.inner.record_token_uses(part).await?;
-            authenticator.forget_uses(part);
+            authenticator.remove_uses(part);
         }
         Ok(())
     };
-    let written = with_timeout(FLUSH_TIMEOUT, written).await;
-    store.note_write_failure(&written);
-    if let Err(error) = written {
+    let result = with_timeout(FLUSH_TIMEOUT, write).await;
+    store.record_write_failure(&result);
+    if let Err(error) = result {
         tracing::warn!(error = error_chain(error), "failed to record the last use of tokens");
     }
 }

@@ -6,39 +6,39 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use callgate::mcp::Mcp;
 
-use super::sessions::change;
-use crate::auth::signing_keys::{SESSION_KEYS, in_order, signing_key};
-use crate::auth::tracked_store::{Read, TrackedStore};
+use super::sessions::session_change;
+use crate::auth::signing_keys::{SESSION_KEYS, signing_key, signing_key_first};
+use crate::auth::tracked_store::{ReadKind, TrackedStore};
 use crate::hex::from_hex;
 use crate::rows::{ChangeCounters, KeyRow};
 use crate::store::Result;
 
 /// Number of session changes that are read again after the registry was unavailable.
-const READ_AGAIN: i64 = 10_000;
+const REREAD_CHANGES: i64 = 10_000;
 
 /// Reads changes of the shared state that other servers made.
 #[derive(Debug)]
 pub(super) struct Replicas {
     store: Arc<TrackedStore>,
     mcp: Arc<Mcp>,
-    keys: SeenKeys,
-    sessions: SeenSessions,
+    keys: KeyState,
+    sessions: SessionProgress,
     /// Number of the last message that was read.
-    message: i64,
+    last_message: i64,
 }
 
 #[derive(Debug, Default)]
-struct SeenKeys {
+struct KeyState {
     change_counter: Option<i64>,
     keys: Vec<KeyRow>,
     signing: Option<i64>,
 }
 
 #[derive(Debug, Default)]
-struct SeenSessions {
-    seen: i64,
+struct SessionProgress {
+    last_read: i64,
     /// Highest number up to which all changes were read.
-    reached: i64,
+    last_complete: i64,
     is_stale: bool,
 }
 
@@ -47,15 +47,15 @@ impl Replicas {
         Self {
             store: Arc::clone(store),
             mcp: Arc::clone(mcp),
-            keys: SeenKeys::default(),
-            sessions: SeenSessions::default(),
-            message: 0,
+            keys: KeyState::default(),
+            sessions: SessionProgress::default(),
+            last_message: 0,
         }
     }
 
     /// Skips messages about calls before this server started. Must be called once, before serving.
-    pub(super) fn begin(&mut self, now: &ChangeCounters) {
-        self.message = now.messages;
+    pub(super) fn begin(&mut self, counters: &ChangeCounters) {
+        self.last_message = counters.messages;
     }
 
     /// Makes the next [`Replicas::follow`] read the keys and the last session changes again. After a failover, new
@@ -66,23 +66,23 @@ impl Replicas {
     }
 
     /// Reads changes. If the counters have not changed, runs no query.
-    pub(super) async fn follow(&mut self, now: &ChangeCounters) -> Result<()> {
-        self.follow_keys(now.keys, unix_time()).await?;
-        self.follow_sessions(now.sessions).await?;
-        self.follow_messages(now.messages).await
+    pub(super) async fn follow(&mut self, counters: &ChangeCounters) -> Result<()> {
+        self.follow_keys(counters.keys, unix_time()).await?;
+        self.follow_sessions(counters.sessions).await?;
+        self.follow_messages(counters.messages).await
     }
 
     /// Reads the session keys if they have changed, and selects the key that signs.
     async fn follow_keys(&mut self, change_counter: i64, now: i64) -> Result<()> {
         let is_new = self.keys.change_counter != Some(change_counter);
         if is_new {
-            self.store.count(Read::Keys);
+            self.store.count_read(ReadKind::Keys);
             self.keys.keys = self.store.inner.keys(SESSION_KEYS).await?;
             self.keys.change_counter = Some(change_counter);
         }
         let signing = signing_key(&self.keys.keys, now).map(|key| key.id);
         if is_new || signing != self.keys.signing {
-            self.mcp.sessions().set_keys(in_order(&self.keys.keys, now));
+            self.mcp.sessions().set_keys(signing_key_first(&self.keys.keys, now));
             self.keys.signing = signing;
         }
         Ok(())
@@ -91,22 +91,24 @@ impl Replicas {
     /// Reads session changes up to at least this number.
     async fn follow_sessions(&mut self, newest: i64) -> Result<()> {
         let sessions = &mut self.sessions;
-        if newest < sessions.seen {
+        if newest < sessions.last_read {
             // The number is lower than before: a backup of the database was restored.
-            (sessions.seen, sessions.reached) = (0, 0);
+            (sessions.last_read, sessions.last_complete) = (0, 0);
         }
         if std::mem::take(&mut sessions.is_stale) {
-            // Based on `reached`, so that repeated failures do not go back further each time.
-            sessions.seen = sessions.seen.min(sessions.reached.saturating_sub(READ_AGAIN).max(0));
+            // Based on `last_complete`, so that repeated failures do not go back further each time.
+            sessions.last_read = sessions
+                .last_read
+                .min(sessions.last_complete.saturating_sub(REREAD_CHANGES).max(0));
         }
-        while sessions.seen < newest {
-            self.store.count(Read::Sessions);
-            let rows = self.store.inner.sessions_after(sessions.seen).await?;
-            rows.iter().filter_map(change).for_each(|change| self.mcp.apply_change(change));
+        while sessions.last_read < newest {
+            self.store.count_read(ReadKind::Sessions);
+            let rows = self.store.inner.sessions_after(sessions.last_read).await?;
+            rows.iter().filter_map(session_change).for_each(|change| self.mcp.apply_change(change));
             // Deleted rows are skipped.
-            sessions.seen = rows.last().map_or(newest, |last| last.number);
+            sessions.last_read = rows.last().map_or(newest, |last| last.number);
         }
-        sessions.reached = sessions.seen;
+        sessions.last_complete = sessions.last_read;
         Ok(())
     }
 
@@ -114,17 +116,17 @@ impl Replicas {
     /// No message is read twice, because a repeated cancellation could cancel a later call.
     async fn follow_messages(&mut self, newest: i64) -> Result<()> {
         // The number is lower if a backup of the database was restored.
-        self.message = self.message.min(newest);
-        while self.message < newest {
-            self.store.count(Read::Messages);
-            let rows = self.store.inner.messages_after(self.message).await?;
+        self.last_message = self.last_message.min(newest);
+        while self.last_message < newest {
+            self.store.count_read(ReadKind::Messages);
+            let rows = self.store.inner.messages_after(self.last_message).await?;
             for row in &rows {
                 if let Some(session) = from_hex(&row.session) {
                     self.mcp.deliver(session, &row.message);
                 }
             }
             // Deleted rows are skipped.
-            self.message = rows.last().map_or(newest, |last| last.number);
+            self.last_message = rows.last().map_or(newest, |last| last.number);
         }
         Ok(())
     }

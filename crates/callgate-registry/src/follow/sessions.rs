@@ -67,7 +67,7 @@ impl Relay for SessionWriter {
 }
 
 /// Returns the change that a row stores.
-pub(super) fn change(row: &SessionRow) -> Option<SessionChange> {
+pub(super) fn session_change(row: &SessionRow) -> Option<SessionChange> {
     let nonce: Nonce = from_hex(&row.nonce)?;
     Some(SessionChange {
         nonce,
@@ -88,6 +88,8 @@ fn write(state: &SessionState, row: &mut SessionRow) {
     row.ended = state.ended;
     row.log_level = state.log_level.map(|level| level.to_string());
     // Most clients have no subscriptions.
-    let subscriptions = Some(&*state.subscriptions).filter(|some| !some.is_empty());
-    row.subscriptions = subscriptions.and_then(|some| serde_json::to_string(some).ok());
+    let subscriptions =
+        Some(&*state.subscriptions).filter(|subscriptions| !subscriptions.is_empty());
+    row.subscriptions =
+        subscriptions.and_then(|subscriptions| serde_json::to_string(subscriptions).ok());
 }

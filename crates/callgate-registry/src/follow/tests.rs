@@ -44,21 +44,21 @@ fn report() -> &'static str {
     "Write a report."
 }
 
-struct Place {
+struct Fixture {
     _directory: TempDir,
     store: Arc<SqlStore>,
     registry: Registry,
 }
 
-async fn place() -> Place {
+async fn fixture() -> Fixture {
     let directory = tempfile::tempdir().unwrap();
     let url = DatabaseUrl::sqlite(directory.path().join("registry.db"));
     let (store, _) = SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
     let store = Arc::new(store);
-    Place { _directory: directory, registry: Registry::new(Arc::clone(&store) as _), store }
+    Fixture { _directory: directory, registry: Registry::new(Arc::clone(&store) as _), store }
 }
 
-impl Place {
+impl Fixture {
     async fn gateway(&self) -> Callgate {
         Callgate::builder()
             .methods(methods![get_user, count])
@@ -105,13 +105,13 @@ impl Place {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn methods_in_code_need_no_rows_and_their_sections_are_created() {
-    let place = place().await;
-    let gateway = place.gateway().await;
-    let following = place.registry.follow(&gateway).await.unwrap();
-    let sections = place.store.sections().await.unwrap();
+    let fixture = fixture().await;
+    let gateway = fixture.gateway().await;
+    let following = fixture.registry.follow(&gateway).await.unwrap();
+    let sections = fixture.store.sections().await.unwrap();
     let idents: Vec<&str> = sections.iter().map(|section| section.ident.as_str()).collect();
     assert_eq!(idents, ["reports", "users"]);
-    let ada = gateway.as_caller(place.caller(Mask::Read).await);
+    let ada = gateway.as_caller(fixture.caller(Mask::Read).await);
     assert_eq!(ada.methods(), ["user.get"]);
     assert_eq!(ada.call("user.get", json!([7])).await.unwrap(), "user 7");
     let denied = ada.call("user.count", ()).await.unwrap_err();
@@ -120,21 +120,21 @@ async fn methods_in_code_need_no_rows_and_their_sections_are_created() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_row_changes_texts_masks_and_exposure_but_not_what_code_takes() {
-    let place = place().await;
-    let store = &place.store;
+async fn a_row_changes_texts_masks_and_exposure_of_code_but_not_its_parameters() {
+    let fixture = fixture().await;
+    let store = &fixture.store;
     store.ensure_sections(&["users".to_owned()]).await.unwrap();
     let row = MethodRow {
         title: Some("Find a user".to_owned()),
         params_types: Some("string".to_owned()),
-        ..Place::row("user.get")
+        ..Fixture::row("user.get")
     };
     store.add_method(&row, &[("users".to_owned(), Mask::Execute)]).await.unwrap();
-    let hidden = MethodRow { exposed: Some("0".to_owned()), ..Place::row("user.count") };
+    let hidden = MethodRow { exposed: Some("0".to_owned()), ..Fixture::row("user.count") };
     store.add_method(&hidden, &[]).await.unwrap();
-    let gateway = place.gateway().await;
-    let _following = place.registry.follow(&gateway).await.unwrap();
-    let reader = gateway.as_caller(place.caller(Mask::Write).await);
+    let gateway = fixture.gateway().await;
+    let _following = fixture.registry.follow(&gateway).await.unwrap();
+    let reader = gateway.as_caller(fixture.caller(Mask::Write).await);
     assert!(reader.methods().is_empty(), "the row asks for more than the code");
     let catalog = gateway.gateway().catalog();
     assert_eq!(catalog.len(), 1);
@@ -145,16 +145,16 @@ async fn a_row_changes_texts_masks_and_exposure_but_not_what_code_takes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_start_builds_the_catalog_once_and_so_does_a_change() {
-    let place = place().await;
-    let store = &place.store;
-    let gateway = place.gateway().await;
-    let read = || {
-        let authenticator = place.registry.authenticator();
+async fn the_first_start_and_each_change_build_the_catalog_once() {
+    let fixture = fixture().await;
+    let store = &fixture.store;
+    let gateway = fixture.gateway().await;
+    let catalog_reads = || {
+        let authenticator = fixture.registry.authenticator();
         authenticator.store().reads().find(|(name, _)| *name == "catalog").unwrap().1
     };
     store.add_method(&recovery::method("shop.list"), &[]).await.unwrap();
-    let _following = place.registry.follow(&gateway).await.unwrap();
+    let _following = fixture.registry.follow(&gateway).await.unwrap();
     for (builds, id) in [(1, "shop.list"), (2, "shop.find")] {
         if builds == 2 {
             store.add_method(&recovery::method(id), &[]).await.unwrap();
@@ -164,6 +164,6 @@ async fn the_first_start_builds_the_catalog_once_and_so_does_a_change() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         tokio::time::sleep(unavailable::POLL * 4).await;
-        assert_eq!(read(), builds);
+        assert_eq!(catalog_reads(), builds);
     }
 }

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_wrong_shows_nothing_where_the_service_has_a_say() {
+    fn quarantined_upstreams_list_no_methods_unless_the_registry_decides_visibility() {
         for (config, is_closed) in [
             ("{}", false),
             (r#"{"visibility":"registry"}"#, false),
@@ -191,10 +191,10 @@ mod tests {
     }
 
     #[test]
-    fn the_programs_own_count_and_without_a_factory_rows_do_not() {
-        let own: (Arc<str>, Arc<dyn Upstream>) =
+    fn upstreams_of_the_program_take_precedence_and_rows_require_a_factory() {
+        let program_upstream: (Arc<str>, Arc<dyn Upstream>) =
             ("a".into(), Arc::new(Quarantined::new(&row("a", "{}"), "own".into())));
-        let gateway = Gateway::new([own]);
+        let gateway = Gateway::new([program_upstream]);
         let upstreams = RowUpstreams::default();
         let (_, problems) = upstreams.update(&[row("a", "{}"), row("b", "{}")], &gateway);
         let problems: Vec<&str> = problems.iter().map(String::as_str).collect();

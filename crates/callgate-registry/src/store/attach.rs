@@ -11,7 +11,7 @@ use crate::db::connect::DatabaseOptions;
 use crate::db::table_names::TableNames;
 use crate::db::url::DatabaseUrl;
 use crate::festi::attached::{ATTACHED, Attached};
-use crate::festi::layout::Table;
+use crate::festi::layout::FestiTable;
 use crate::festi::merge::{self, AttachOptions};
 use crate::festi::poll_state::PollIntervals;
 use crate::rows::MethodRow;
@@ -24,12 +24,12 @@ impl SqlStore {
         database: (&DatabaseUrl, &DatabaseOptions),
         tables: &TableNames,
         options: AttachOptions,
-        every: PollIntervals,
+        intervals: PollIntervals,
     ) -> Result<Self, AttachError> {
         if !self.users().await?.is_empty() {
-            return Err(AttachError::OwnUsers);
+            return Err(AttachError::HasUsers);
         }
-        let attached = Attached::open(database, tables, options, every).await?;
+        let attached = Attached::open(database, tables, options, intervals).await?;
         if self.meta(ATTACHED).await?.is_none() {
             self.set_meta(ATTACHED, "festi").await?;
         }
@@ -39,7 +39,7 @@ impl SqlStore {
     /// Polls all tables of the attached database now.
     pub async fn poll_attached(&self) -> Result<()> {
         match &self.festi {
-            Some(festi) => Ok(festi.site.poll(&Table::ALL).await?),
+            Some(festi) => Ok(festi.poller.poll(&FestiTable::ALL).await?),
             None => Ok(()),
         }
     }
@@ -62,16 +62,16 @@ impl SqlStore {
         let Some(festi) = &self.festi else { return Ok(None) };
         let Some(base) = festi.method(&row.rpc_method).await? else { return Ok(None) };
         if needs.is_some() {
-            let what = format!("the required sections of `{}` are", row.rpc_method);
-            let instead =
+            let subject = format!("the required sections of `{}` are", row.rpc_method);
+            let remedy =
                 "in the Festi database, insert or update the row of the method in `{table}`";
-            return Err(read_only(festi, what, Table::Actions, instead));
+            return Err(read_only(festi, subject, FestiTable::Actions, remedy));
         }
-        if let Some(column) = merge::emptied(&base, row) {
-            let what = format!("the `{column}` of `{}` is", row.rpc_method);
-            let instead =
+        if let Some(column) = merge::cleared_column(&base, row) {
+            let subject = format!("the `{column}` of `{}` is", row.rpc_method);
+            let remedy =
                 "clear the column in Festi's table and in the overlay, or set another value";
-            return Err(read_only(festi, what, Table::Methods, instead));
+            return Err(read_only(festi, subject, FestiTable::Methods, remedy));
         }
         Ok(Some(merge::difference(&base, row)))
     }
@@ -80,11 +80,11 @@ impl SqlStore {
 /// Returns the error for a change of a row in the attached database.
 pub(super) fn read_only(
     festi: &Attached,
-    what: impl Into<String>,
-    table: Table,
+    subject: impl Into<String>,
+    table: FestiTable,
     remedy: &str,
 ) -> StoreError {
     let table = festi.table_name(table);
     let remedy = remedy.replace("{table}", &table);
-    StoreError::FestiReadOnly { what: what.into(), table, remedy }
+    StoreError::FestiReadOnly { subject: subject.into(), table, remedy }
 }

@@ -77,7 +77,7 @@ pub enum CopyError {
     #[error("cannot write to `{0}`")]
     Write(String, #[source] StoreError),
     /// The target cannot store a value. Nothing was written.
-    #[error("the target cannot store `{column}` of {row} in `{table}`: the value {why}")]
+    #[error("the target cannot store `{column}` of {row} in `{table}`: the value {reason}")]
     Incompatible {
         /// Table in the source.
         table: String,
@@ -86,7 +86,7 @@ pub enum CopyError {
         /// Column.
         column: &'static str,
         /// Reason.
-        why: String,
+        reason: String,
     },
     /// The target contains other rows.
     #[error("the target `{to}` has another registry: `{table}` has {rows} rows")]
@@ -100,46 +100,48 @@ pub enum CopyError {
     },
 }
 
-/// Copies a registry. Calls `tell` with each table before the table is written.
+/// Copies a registry. Calls `on_table` with each table before the table is written.
 pub async fn copy(
     copy: Copy<'_>,
-    tell: &mut (dyn FnMut(&str) + Send),
+    on_table: &mut (dyn FnMut(&str) + Send),
 ) -> Result<CopyReport, CopyError> {
     let from_error = |error| CopyError::Read(copy.from.to_string(), error);
     let to_error = |error: DatabaseError| CopyError::Write(copy.to.to_string(), error.into());
     // Statements may take longer here than in a server.
-    let patient =
+    let options =
         DatabaseOptions { statement_timeout: copy.options.load_timeout, ..copy.options.clone() };
-    let from = SqlStore::open(copy.from, &patient, None).await;
+    let from = SqlStore::open(copy.from, &options, None).await;
     let from = from.map_err(|error| CopyError::OpenSource(copy.from.to_string(), error))?;
     let before = from.change_counters().await.map_err(from_error)?;
     let source = Content::read(&from).await.map_err(|error| from_error(error.into()))?;
-    source.refuse_unfit(copy.to.dialect(), &from.database.tables)?;
+    source.check_values(copy.to.dialect(), &from.database.tables)?;
     let sums = source.sums();
-    let to = target(&copy, &patient, &from.database.tables).await;
+    let to = open_target(&copy, &options, &from.database.tables).await;
     let to = to.map_err(|error| CopyError::OpenTarget(copy.to.to_string(), error))?;
-    let mut work = to.database.begin(Purpose::Write).await.map_err(to_error)?;
-    let found = checksums(&mut work).await.map_err(to_error)?;
-    if found == sums {
-        work.commit().await.map_err(to_error)?;
-        to.database.driver.settle().await.map_err(to_error)?;
-        return Ok(CopyReport { was_equal: true, ..compared(&to, &sums, &found) });
+    let mut transaction = to.database.begin(Purpose::Write).await.map_err(to_error)?;
+    let target_sums = checksums(&mut transaction).await.map_err(to_error)?;
+    if target_sums == sums {
+        transaction.commit().await.map_err(to_error)?;
+        to.database.driver.checkpoint().await.map_err(to_error)?;
+        return Ok(CopyReport { was_equal: true, ..compare(&to, &sums, &target_sums) });
     }
-    refuse_content(&copy, &to, &sums, &found)?;
-    source.write(&mut work, tell).await.map_err(to_error)?;
-    let found = checksums(&mut work).await.map_err(to_error)?;
+    check_empty(&copy, &to, &sums, &target_sums)?;
+    source.write(&mut transaction, on_table).await.map_err(to_error)?;
+    let target_sums = checksums(&mut transaction).await.map_err(to_error)?;
     let now = from.change_counters().await.map_err(from_error)?;
-    let copied =
-        CopyReport { source_changed: !is_same(&before, &now), ..compared(&to, &sums, &found) };
-    if copied.is_finished() {
-        work.commit().await.map_err(to_error)?;
-        to.database.driver.settle().await.map_err(to_error)?;
+    let report = CopyReport {
+        source_changed: !counters_are_equal(&before, &now),
+        ..compare(&to, &sums, &target_sums)
+    };
+    if report.is_finished() {
+        transaction.commit().await.map_err(to_error)?;
+        to.database.driver.checkpoint().await.map_err(to_error)?;
     }
-    Ok(copied)
+    Ok(report)
 }
 
 /// Opens the target, and creates or migrates it.
-async fn target(
+async fn open_target(
     copy: &Copy<'_>,
     options: &DatabaseOptions,
     names: &TableNames,
@@ -147,7 +149,7 @@ async fn target(
     // If the target is an existing registry, it knows its table names.
     let is_new = match connect(copy.to, options, OpenMode::Existing).await {
         Ok(database) => {
-            let found = migrate::tables_of(&database, "", copy.tables).await;
+            let found = migrate::registry_tables(&database, "", copy.tables).await;
             matches!(found, Err(OpenError::Missing(_)))
         }
         Err(OpenError::Missing(_)) => true,
@@ -157,35 +159,35 @@ async fn target(
     Ok(SqlStore::migrate(copy.to, options, names).await?.0)
 }
 
-fn compared(to: &SqlStore, sums: &[TableChecksum], found: &[TableChecksum]) -> CopyReport {
-    let tables = sums.iter().zip(found).map(|(wanted, found)| {
-        let name = to.database.tables.expand(wanted.table);
-        CopiedTable { name, rows: wanted.rows, is_equal: wanted == found }
+fn compare(to: &SqlStore, sums: &[TableChecksum], target_sums: &[TableChecksum]) -> CopyReport {
+    let tables = sums.iter().zip(target_sums).map(|(source, target)| {
+        let name = to.database.tables.expand(source.table);
+        CopiedTable { name, rows: source.rows, is_equal: source == target }
     });
     CopyReport { tables: tables.collect(), was_equal: false, source_changed: false }
 }
 
 /// Returns an error for a target that contains rows. If a table differs, the error names it.
-fn refuse_content(
+fn check_empty(
     copy: &Copy<'_>,
     to: &SqlStore,
     sums: &[TableChecksum],
-    found: &[TableChecksum],
+    target_sums: &[TableChecksum],
 ) -> Result<(), CopyError> {
-    let occupied = sums.iter().zip(found).filter(|(_, found)| found.rows > 0);
-    let differing = occupied.min_by_key(|(wanted, found)| wanted == found);
-    differing.map_or(Ok(()), |(_, found)| {
-        let (to, table) = (copy.to.to_string(), to.database.tables.expand(found.table));
-        Err(CopyError::NotEmpty { to, table, rows: found.rows })
+    let occupied = sums.iter().zip(target_sums).filter(|(_, target)| target.rows > 0);
+    let differing = occupied.min_by_key(|(source, target)| source == target);
+    differing.map_or(Ok(()), |(_, target)| {
+        let (to, table) = (copy.to.to_string(), to.database.tables.expand(target.table));
+        Err(CopyError::NotEmpty { to, table, rows: target.rows })
     })
 }
 
 /// Compares the counters, except those of sessions and messages, which change while a server runs.
-fn is_same(before: &ChangeCounters, now: &ChangeCounters) -> bool {
-    let of = |change_counters: &ChangeCounters| ChangeCounters {
+fn counters_are_equal(before: &ChangeCounters, now: &ChangeCounters) -> bool {
+    let without_sessions = |change_counters: &ChangeCounters| ChangeCounters {
         sessions: 0,
         messages: 0,
         ..*change_counters
     };
-    of(before) == of(now)
+    without_sessions(before) == without_sessions(now)
 }

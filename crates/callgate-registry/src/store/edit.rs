@@ -3,13 +3,13 @@
 use callgate::{Mask, Secret};
 
 use super::attach::read_only;
-use super::{MAX_CHANGED, SqlStore, listed};
+use super::{MAX_CHANGED, SqlStore, in_list};
 use crate::db::database::{Purpose, Value};
 use crate::db::dialect::{Upsert, UpsertValue};
 use crate::db::error::{self as db, DatabaseError, DatabaseErrorKind};
 use crate::db::pool::retry_deadlocks;
 use crate::db::transaction::Transaction;
-use crate::festi::layout::Table;
+use crate::festi::layout::FestiTable;
 use crate::rows::{GrantHolder, MethodRow, UpstreamRow};
 use crate::store::{Entity, NewToken, Result, Store as _, StoreError};
 
@@ -22,7 +22,7 @@ fn permissions(holder: GrantHolder) -> (&'static str, &'static str, i64) {
 }
 
 /// Converts a duplicate key into [`StoreError::AlreadyExists`].
-fn taken(error: DatabaseError, entity: Entity, name: &str) -> StoreError {
+fn map_duplicate(error: DatabaseError, entity: Entity, name: &str) -> StoreError {
     match error.kind {
         DatabaseErrorKind::Duplicate => entity.already_exists(name),
         _ => error.into(),
@@ -38,29 +38,29 @@ impl SqlStore {
         {
             return Err(Entity::Method.already_exists(&row.rpc_method));
         }
-        self.ensure_needed(needs).await?;
-        let mut work = self.database.begin(Purpose::Write).await?;
-        if work.has_method(&row.rpc_method).await? {
+        self.ensure_required_sections(needs).await?;
+        let mut transaction = self.database.begin(Purpose::Write).await?;
+        if transaction.has_method(&row.rpc_method).await? {
             return Err(Entity::Method.already_exists(&row.rpc_method));
         }
         if !needs.is_empty() {
-            work.check_own_actions(row, needs).await?;
+            transaction.check_shared_actions(row, needs).await?;
         }
-        work.insert_method(row, needs).await?;
-        Ok(work.commit().await?)
+        transaction.insert_method(row, needs).await?;
+        Ok(transaction.commit().await?)
     }
 
     /// Adds methods without required sections. Skips methods whose id exists. Uses several transactions if there are
     /// many.
     pub async fn add_missing_methods(&self, rows: &[MethodRow]) -> Result<()> {
         for part in rows.chunks(MAX_CHANGED) {
-            let mut work = self.database.begin(Purpose::Write).await?;
+            let mut transaction = self.database.begin(Purpose::Write).await?;
             for row in part {
-                if !work.has_method(&row.rpc_method).await? {
-                    work.insert_method(row, &[]).await?;
+                if !transaction.has_method(&row.rpc_method).await? {
+                    transaction.insert_method(row, &[]).await?;
                 }
             }
-            work.commit().await?;
+            transaction.commit().await?;
         }
         Ok(())
     }
@@ -77,57 +77,63 @@ impl SqlStore {
         if let Some(overlay) = self.overlay(row, needs).await? {
             return self.write_overlay(overlay).await;
         }
-        self.ensure_needed(needs.unwrap_or_default()).await?;
-        let mut work = self.database.begin(Purpose::Write).await?;
-        let mut current = work.method_by_number(row).await?;
+        self.ensure_required_sections(needs.unwrap_or_default()).await?;
+        let mut transaction = self.database.begin(Purpose::Write).await?;
+        let mut current = transaction.method_by_id(row).await?;
         for column in MethodRow::COLUMNS {
             if column.get(row) != column.get(before) {
                 column.get_mut(&mut current).clone_from(column.get(row));
             }
         }
         if let Some(needs) = needs {
-            work.check_own_actions(&current, needs).await?;
+            transaction.check_shared_actions(&current, needs).await?;
         }
-        work.rewrite_method(&current, needs).await?;
-        Ok(work.commit().await?)
+        transaction.rewrite_method(&current, needs).await?;
+        Ok(transaction.commit().await?)
     }
 
     /// Deletes the rows of a method, and the actions that no other method shares. Returns the number of deleted rows.
     /// For a method of an attached database, deletes only the overlay.
     pub async fn remove_method(&self, id: &str) -> Result<u64> {
         if let Some(festi) = &self.festi
-            && self.own().methods_with_id(id).await?.is_empty()
+            && self.without_festi().methods_with_id(id).await?.is_empty()
             && festi.method(id).await?.is_some()
         {
-            let instead =
+            let remedy =
                 format!("`callgate method set {id} --hidden` hides the method in Callgate");
-            return Err(read_only(festi, format!("method `{id}` is"), Table::Methods, &instead));
+            return Err(read_only(
+                festi,
+                format!("method `{id}` is"),
+                FestiTable::Methods,
+                &remedy,
+            ));
         }
-        let mut work = self.database.begin(Purpose::Write).await?;
-        let gone = work.remove_methods(|row| row.rpc_method == id).await?;
-        if gone == 0 {
+        let mut transaction = self.database.begin(Purpose::Write).await?;
+        let deleted = transaction.remove_methods(|row| row.rpc_method == id).await?;
+        if deleted == 0 {
             return Err(Entity::Method.not_found(id));
         }
-        work.run("DELETE FROM callgate_imports WHERE rpc_method = ?", &[id.into()]).await?;
-        work.commit().await?;
-        Ok(gone)
+        transaction.run("DELETE FROM callgate_imports WHERE rpc_method = ?", &[id.into()]).await?;
+        transaction.commit().await?;
+        Ok(deleted)
     }
 
     /// Adds a user, and the role if it does not exist. Returns the user's id.
     pub async fn add_user(&self, login: &str, role: Option<&str>) -> Result<i64> {
         if let Some(festi) = &self.festi {
-            return Err(read_only(festi, "users are", Table::Users, "add the user there"));
+            return Err(read_only(festi, "users are", FestiTable::Users, "add the user there"));
         }
-        let mut work = self.database.begin(Purpose::Write).await?;
+        let mut transaction = self.database.begin(Purpose::Write).await?;
         let id_type = match role {
-            Some(role) => Some(work.role_id(role).await?),
+            Some(role) => Some(transaction.role_id(role).await?),
             None => None,
         };
         let template = "INSERT INTO {users} (login, id_type) VALUES (?, ?)";
-        let added = work.run(template, &[login.into(), id_type.into()]).await;
-        added.map_err(|error| taken(error, Entity::User, login))?;
-        let id = work.number("SELECT id FROM {users} WHERE login = ?", &[login.into()]).await?;
-        work.commit().await?;
+        let added = transaction.run(template, &[login.into(), id_type.into()]).await;
+        added.map_err(|error| map_duplicate(error, Entity::User, login))?;
+        let id =
+            transaction.number("SELECT id FROM {users} WHERE login = ?", &[login.into()]).await?;
+        transaction.commit().await?;
         Ok(id)
     }
 
@@ -138,9 +144,9 @@ impl SqlStore {
         {
             return Err(Entity::Section.already_exists(ident));
         }
-        let mut work = self.database.begin(Purpose::Write).await?;
-        work.add_section(ident, caption, mask.value().into()).await?;
-        Ok(work.commit().await?)
+        let mut transaction = self.database.begin(Purpose::Write).await?;
+        transaction.add_section(ident, caption, mask.value().into()).await?;
+        Ok(transaction.commit().await?)
     }
 
     /// Sets the grant of a user or a role on a section.
@@ -150,21 +156,21 @@ impl SqlStore {
             && festi.section_idents().await?.contains(section)
         {
             let table = match holder {
-                GrantHolder::User(_) => Table::UserGrants,
-                GrantHolder::Role(_) => Table::RoleGrants,
+                GrantHolder::User(_) => FestiTable::UserGrants,
+                GrantHolder::Role(_) => FestiTable::RoleGrants,
             };
-            let instead = format!(
+            let remedy = format!(
                 "insert or update the row there: `id_section` of `{section}`, `{column}` {id}, `value` {}",
                 mask.value()
             );
-            return Err(read_only(festi, format!("grants on `{section}` are"), table, &instead));
+            return Err(read_only(festi, format!("grants on `{section}` are"), table, &remedy));
         }
-        let mut work = self.database.begin(Purpose::Write).await?;
-        let id_section = work.section_id(section).await?;
+        let mut transaction = self.database.begin(Purpose::Write).await?;
+        let id_section = transaction.section_id(section).await?;
         let template = format!("DELETE FROM {table} WHERE id_section = ? AND {column} = ?");
-        work.run(&template, &[id_section.into(), id.into()]).await?;
-        work.add_grant(holder, section, mask.value()).await?;
-        Ok(work.commit().await?)
+        transaction.run(&template, &[id_section.into(), id.into()]).await?;
+        transaction.add_grant(holder, section, mask.value()).await?;
+        Ok(transaction.commit().await?)
     }
 
     /// Stores a token. Returns its id.
@@ -177,18 +183,18 @@ impl SqlStore {
             (&token.digest).into(),
             Value::time(token.expires_at),
         ];
-        let mut work = self.database.begin(Purpose::Tokens).await?;
-        work.run(template, &values).await?;
+        let mut transaction = self.database.begin(Purpose::Tokens).await?;
+        transaction.run(template, &values).await?;
         let select = "SELECT id FROM callgate_tokens WHERE digest = ?";
-        let id = work.number(select, &[(&token.digest).into()]).await?;
-        work.commit().await?;
+        let id = transaction.number(select, &[(&token.digest).into()]).await?;
+        transaction.commit().await?;
         Ok(id)
     }
 
     /// Deletes a token.
     pub async fn revoke_token(&self, id: i64) -> Result<()> {
-        let gone = retry_deadlocks(|| self.revoke_where("id = ?", id.into())).await?;
-        if gone == 0 {
+        let deleted = retry_deadlocks(|| self.revoke_where("id = ?", id.into())).await?;
+        if deleted == 0 {
             return Err(Entity::Token.not_found(id.to_string()));
         }
         Ok(())
@@ -206,11 +212,11 @@ impl SqlStore {
         upstream: &str,
         secret: &Secret,
     ) -> Result<()> {
-        self.put(&Upsert {
+        self.upsert_row(&Upsert {
             table: "callgate_credentials",
             keys: &[("id_user", id_user.into()), ("upstream", upstream.into())],
             columns: &[("secret", secret.expose().into()), ("set_at", UpsertValue::Now)],
-            once: &[],
+            insert_only: &[],
         })
         .await
     }
@@ -218,10 +224,10 @@ impl SqlStore {
     /// Deletes a user's credential at an upstream. Returns `false` if there was none.
     pub async fn remove_credential(&self, id_user: i64, upstream: &str) -> Result<bool> {
         let rows = "callgate_credentials WHERE id_user = ? AND upstream = ?";
-        let mut work = self.database.begin(Purpose::Write).await?;
-        let gone = work.delete_counted(rows, &[id_user.into(), upstream.into()]).await?;
-        work.commit().await?;
-        Ok(gone > 0)
+        let mut transaction = self.database.begin(Purpose::Write).await?;
+        let deleted = transaction.delete_counted(rows, &[id_user.into(), upstream.into()]).await?;
+        transaction.commit().await?;
+        Ok(deleted > 0)
     }
 
     /// Adds or replaces an upstream. Fails if the stored upstream is not `before`.
@@ -230,35 +236,39 @@ impl SqlStore {
         before: Option<&UpstreamRow>,
         row: &UpstreamRow,
     ) -> Result<()> {
-        let mut work = self.database.begin(Purpose::Write).await?;
+        let mut transaction = self.database.begin(Purpose::Write).await?;
         let select = "SELECT {text config} FROM callgate_upstreams WHERE name = ?";
-        let current = work.row(select, &[(&row.name).into()]).await?.map(|mut row| row.text());
+        let current =
+            transaction.row(select, &[(&row.name).into()]).await?.map(|mut row| row.text());
         if current.as_ref() != before.map(|before| &before.config) {
             return Err(StoreError::Conflict);
         }
-        work.upsert(&Upsert {
-            table: "callgate_upstreams",
-            keys: &[("name", (&row.name).into())],
-            columns: &[("config", Value::Json(Some(&row.config)).into())],
-            once: &[],
-        })
-        .await?;
-        Ok(work.commit().await?)
+        transaction
+            .upsert(&Upsert {
+                table: "callgate_upstreams",
+                keys: &[("name", (&row.name).into())],
+                columns: &[("config", Value::Json(Some(&row.config)).into())],
+                insert_only: &[],
+            })
+            .await?;
+        Ok(transaction.commit().await?)
     }
 
     /// Deletes an upstream and, unless `keep_credentials` is set, users' credentials for it. Returns the number of
     /// deleted credentials.
     pub async fn remove_upstream(&self, name: &str, keep_credentials: bool) -> Result<u64> {
-        let mut work = self.database.begin(Purpose::Write).await?;
-        if work.delete_counted("callgate_upstreams WHERE name = ?", &[name.into()]).await? == 0 {
+        let mut transaction = self.database.begin(Purpose::Write).await?;
+        if transaction.delete_counted("callgate_upstreams WHERE name = ?", &[name.into()]).await?
+            == 0
+        {
             return Err(Entity::Upstream.not_found(name));
         }
         let mut credentials = 0;
         if !keep_credentials {
             let rows = "callgate_credentials WHERE upstream = ?";
-            credentials = work.delete_counted(rows, &[name.into()]).await?;
+            credentials = transaction.delete_counted(rows, &[name.into()]).await?;
         }
-        work.commit().await?;
+        transaction.commit().await?;
         Ok(credentials)
     }
 
@@ -267,85 +277,87 @@ impl SqlStore {
         if let Some(festi) = &self.festi
             && festi.has_setting(name).await?
         {
-            let instead = format!("update the `value` of `{name}` there");
+            let remedy = format!("update the `value` of `{name}` there");
             return Err(read_only(
                 festi,
                 format!("setting `{name}` is"),
-                Table::Settings,
-                &instead,
+                FestiTable::Settings,
+                &remedy,
             ));
         }
-        let mut work = self.database.begin(Purpose::Write).await?;
-        work.set_setting(name, value).await?;
-        Ok(work.commit().await?)
+        let mut transaction = self.database.begin(Purpose::Write).await?;
+        transaction.set_setting(name, value).await?;
+        Ok(transaction.commit().await?)
     }
 
     /// Adds missing settings.
     pub async fn add_missing_settings(&self, settings: &[(&str, &str)]) -> Result<()> {
-        let mut work = self.database.begin(Purpose::Write).await?;
+        let mut transaction = self.database.begin(Purpose::Write).await?;
         for (name, value) in settings {
             let select = "SELECT 1 FROM {settings} WHERE name = ?";
-            if !work.is_there(select, &[(*name).into()]).await? {
-                work.set_setting(name, value).await?;
+            if !transaction.exists(select, &[(*name).into()]).await? {
+                transaction.set_setting(name, value).await?;
             }
         }
-        Ok(work.commit().await?)
+        Ok(transaction.commit().await?)
     }
 
     /// Sets a row of `callgate_meta`.
     pub async fn set_meta(&self, name: &str, value: &str) -> Result<()> {
-        self.put(&Upsert {
+        self.upsert_row(&Upsert {
             table: "callgate_meta",
             keys: &[("name", name.into())],
             columns: &[("value", value.into())],
-            once: &[],
+            insert_only: &[],
         })
         .await
     }
 
     /// Adds required sections of an attached database to the registry, so that actions can refer to them.
-    async fn ensure_needed(&self, needs: &[(String, Mask)]) -> Result<()> {
+    async fn ensure_required_sections(&self, needs: &[(String, Mask)]) -> Result<()> {
         let Some(festi) = self.festi.as_ref().filter(|_| !needs.is_empty()) else { return Ok(()) };
-        let known = festi.section_idents().await?;
-        let idents = needs.iter().map(|(ident, _)| ident).filter(|ident| known.contains(*ident));
+        let existing = festi.section_idents().await?;
+        let idents = needs.iter().map(|(ident, _)| ident).filter(|ident| existing.contains(*ident));
         let idents: Vec<String> = idents.cloned().collect();
         if idents.is_empty() { Ok(()) } else { self.ensure_sections(&idents).await }
     }
 
     /// Writes the overlay of a method of the attached database.
     async fn write_overlay(&self, mut overlay: MethodRow) -> Result<()> {
-        let mut work = self.database.begin(Purpose::Write).await?;
+        let mut transaction = self.database.begin(Purpose::Write).await?;
         // Runs in the transaction, because servers add such rows when they store tool names.
         let template = "SELECT id FROM {rpc_methods} WHERE rpc_method = ? ORDER BY id";
-        match work.number(template, &[overlay.rpc_method.as_str().into()]).await? {
-            0 => work.insert_method(&overlay, &[]).await?,
+        match transaction.number(template, &[overlay.rpc_method.as_str().into()]).await? {
+            0 => transaction.insert_method(&overlay, &[]).await?,
             id => {
                 overlay.id = id;
-                work.rewrite_method(&overlay, None).await?;
+                transaction.rewrite_method(&overlay, None).await?;
             }
         }
-        Ok(work.commit().await?)
+        Ok(transaction.commit().await?)
     }
 
     /// Inserts or updates a row.
-    async fn put(&self, row: &Upsert<'_>) -> Result<()> {
-        let mut work = self.database.begin(Purpose::Write).await?;
-        work.upsert(row).await?;
-        Ok(work.commit().await?)
+    async fn upsert_row(&self, row: &Upsert<'_>) -> Result<()> {
+        let mut transaction = self.database.begin(Purpose::Write).await?;
+        transaction.upsert(row).await?;
+        Ok(transaction.commit().await?)
     }
 
     /// Deletes tokens. Returns their number.
     async fn revoke_where(&self, condition: &str, value: Value<'_>) -> db::Result<u64> {
-        let mut work = self.database.begin(Purpose::Tokens).await?;
+        let mut transaction = self.database.begin(Purpose::Tokens).await?;
         let template = format!("SELECT id FROM callgate_tokens WHERE {condition} ORDER BY id");
-        let rows = work.rows(&template, &[value]).await?;
+        let rows = transaction.rows(&template, &[value]).await?;
         let ids: Vec<i64> = rows.into_iter().map(|mut row| row.int()).collect::<db::Result<_>>()?;
-        for part in ids.chunks(self.dialect().most_listed()) {
-            let (list, ids) = listed(part.iter().copied());
-            work.lock_tokens(&list, &ids).await?;
-            work.run(&format!("DELETE FROM callgate_tokens WHERE id IN ({list})"), &ids).await?;
+        for part in ids.chunks(self.dialect().max_list_len()) {
+            let (list, ids) = in_list(part.iter().copied());
+            transaction.lock_tokens(&list, &ids).await?;
+            transaction
+                .run(&format!("DELETE FROM callgate_tokens WHERE id IN ({list})"), &ids)
+                .await?;
         }
-        work.commit().await?;
+        transaction.commit().await?;
         Ok(ids.len() as u64)
     }
 }
@@ -364,7 +376,7 @@ impl Transaction<'_> {
     async fn add_section(&mut self, ident: &str, caption: &str, mask: Value<'_>) -> Result<()> {
         let template = "INSERT INTO {sections} (caption, ident, mask) VALUES (?, ?, ?)";
         let added = self.run(template, &[caption.into(), ident.into(), mask]).await;
-        added.map_err(|error| taken(error, Entity::Section, ident))
+        added.map_err(|error| map_duplicate(error, Entity::Section, ident))
     }
 
     /// Adds a section, unless it exists.
@@ -375,7 +387,7 @@ impl Transaction<'_> {
         mask: Value<'_>,
     ) -> Result<()> {
         let select = "SELECT 1 FROM {sections} WHERE ident = ?";
-        if self.is_there(select, &[ident.into()]).await? {
+        if self.exists(select, &[ident.into()]).await? {
             return Ok(());
         }
         self.add_section(ident, caption, mask).await
@@ -417,7 +429,7 @@ impl Transaction<'_> {
             table: "{settings}",
             keys: &[("name", name.into())],
             columns: &[("value", value.into())],
-            once: &[("caption", name.into())],
+            insert_only: &[("caption", name.into())],
         })
         .await
     }

@@ -51,10 +51,10 @@ pub enum StoreError {
     #[error("the registry was changed by another program")]
     Conflict,
     /// The change concerns a row of the attached Festi database, which is read-only.
-    #[error("{what} in Festi's table `{table}`, which Callgate never changes")]
+    #[error("{subject} in Festi's table `{table}`, which Callgate never changes")]
     FestiReadOnly {
         /// Beginning of the message: subject and verb.
-        what: String,
+        subject: String,
         /// Name of the table.
         table: String,
         /// Advice for the user, such as how to make the change in the Festi database.
@@ -130,5 +130,5 @@ pub enum AttachError {
         "the registry already has users; their tokens and grants would apply to Festi's users with \
          the same ids"
     )]
-    OwnUsers,
+    HasUsers,
 }

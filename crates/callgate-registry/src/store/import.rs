@@ -8,7 +8,7 @@ use crate::db::database::{Purpose, Value};
 use crate::db::dialect::{Upsert, UpsertValue};
 use crate::db::error as db;
 use crate::db::transaction::Transaction;
-use crate::festi::poll_state::own_part;
+use crate::festi::poll_state::registry_part;
 use crate::rows::{ImportRow, TypeRow};
 use crate::store::{Import, ImportAccess, ImportChange};
 use crate::store::{Result, StoreError};
@@ -16,24 +16,24 @@ use crate::store::{Result, StoreError};
 impl SqlStore {
     /// Writes the changes of an import. Writes nothing if the registry has changed since the changes were computed.
     pub async fn import(&self, import: &Import) -> Result<()> {
-        let mut work = self.database.begin(Purpose::Write).await?;
-        if work.change_counter("catalog").await? != own_part(import.change_counter) {
+        let mut transaction = self.database.begin(Purpose::Write).await?;
+        if transaction.change_counter("catalog").await? != registry_part(import.change_counter) {
             return Err(StoreError::Conflict);
         }
-        work.write_access(&import.access).await?;
+        transaction.write_access(&import.access).await?;
         for ident in &import.sections {
-            work.ensure_section(ident, ident, 6.into()).await?;
+            transaction.ensure_section(ident, ident, 6.into()).await?;
         }
         for row in &import.types {
-            work.write_type(row).await?;
+            transaction.write_type(row).await?;
         }
-        work.remove_rows(&import.changes).await?;
-        for alike in import.changes.chunk_by(|one, next| is_new(one) && is_new(next)) {
-            for part in alike.chunks(work.dialect().most_written()) {
-                work.write_changes(part).await?;
+        transaction.remove_rows(&import.changes).await?;
+        for group in import.changes.chunk_by(|change, next| is_new(change) && is_new(next)) {
+            for part in group.chunks(transaction.dialect().max_rows_per_statement()) {
+                transaction.write_changes(part).await?;
             }
         }
-        Ok(work.commit().await?)
+        Ok(transaction.commit().await?)
     }
 }
 
@@ -58,10 +58,10 @@ impl Transaction<'_> {
                 }
                 ImportChange::Note(note) => notes.push(note),
                 ImportChange::Remove(row) => {
-                    let forget =
+                    let delete =
                         "DELETE FROM callgate_imports WHERE upstream = ? AND rpc_method = ?";
                     let values = [row.upstream_name().into(), (&row.rpc_method).into()];
-                    self.run(forget, &values).await?;
+                    self.run(delete, &values).await?;
                 }
             }
         }
@@ -73,7 +73,7 @@ impl Transaction<'_> {
 
     async fn write_access(&mut self, access: &ImportAccess) -> Result<()> {
         let change_counter = self.change_counter("access").await?;
-        if access.change_counter.is_some_and(|made_from| own_part(made_from) != change_counter) {
+        if access.change_counter.is_some_and(|base| registry_part(base) != change_counter) {
             return Err(StoreError::Conflict);
         }
         for row in &access.sections {
@@ -101,7 +101,7 @@ impl Transaction<'_> {
         insert: &str,
         values: &[Value<'_>],
     ) -> db::Result<()> {
-        let template = self.dialect().with_given_id(table, insert);
+        let template = self.dialect().insert_with_id(table, insert);
         self.run(&template, values).await
     }
 
@@ -110,11 +110,11 @@ impl Transaction<'_> {
             ImportChange::Remove(row) => Some(row.id),
             _ => None,
         };
-        let numbers: HashSet<i64> = changes.iter().filter_map(removed).collect();
-        if numbers.is_empty() {
+        let ids: HashSet<i64> = changes.iter().filter_map(removed).collect();
+        if ids.is_empty() {
             return Ok(());
         }
-        self.remove_methods(|row| numbers.contains(&row.id)).await.map(drop)
+        self.remove_methods(|row| ids.contains(&row.id)).await.map(drop)
     }
 
     async fn write_type(&mut self, row: &TypeRow) -> db::Result<()> {
@@ -126,7 +126,7 @@ impl Transaction<'_> {
                 ("fields", UpsertValue::Value(json(dialect, row.fields.as_ref()))),
                 ("{name schema}", UpsertValue::Value(json(dialect, row.schema.as_ref()))),
             ],
-            once: &[],
+            insert_only: &[],
         })
         .await
     }
@@ -154,7 +154,12 @@ impl Transaction<'_> {
             .collect();
         let rows: Vec<Upsert<'_>> = notes
             .iter()
-            .map(|(keys, columns)| Upsert { table: "callgate_imports", keys, columns, once: &[] })
+            .map(|(keys, columns)| Upsert {
+                table: "callgate_imports",
+                keys,
+                columns,
+                insert_only: &[],
+            })
             .collect();
         self.upsert_all(&rows).await
     }

@@ -67,9 +67,9 @@ impl SqlStore {
     /// Returns the rows with this id, in order. If there is more than one, lint reports an error.
     pub async fn methods_with_id(&self, id: &str) -> Result<Vec<MethodRow>> {
         let template = format!("{} WHERE rpc_method = ? ORDER BY id", methods(self.dialect()));
-        let own = self.read(&template, &[id.into()]).await?;
-        let Some(festi) = &self.festi else { return Ok(own) };
-        Ok(festi.methods_with_id(id, own).await?)
+        let rows = self.read(&template, &[id.into()]).await?;
+        let Some(festi) = &self.festi else { return Ok(rows) };
+        Ok(festi.methods_with_id(id, rows).await?)
     }
 
     /// Returns the users, ordered by name.
@@ -103,9 +103,9 @@ impl SqlStore {
 
     /// Returns the sections, ordered by name.
     pub async fn sections(&self) -> Result<Vec<SectionRow>> {
-        let own = self.read(SECTIONS, &[]).await?;
-        let Some(festi) = &self.festi else { return Ok(own) };
-        Ok(festi.sections(own).await?)
+        let rows = self.read(SECTIONS, &[]).await?;
+        let Some(festi) = &self.festi else { return Ok(rows) };
+        Ok(festi.sections(rows).await?)
     }
 
     /// Returns the tokens, oldest first. Tokens of an attached database are not included.
@@ -139,9 +139,9 @@ impl SqlStore {
 
     /// Returns the settings.
     pub async fn settings(&self) -> Result<Vec<SettingRow>> {
-        let own = self.read(SETTINGS, &[]).await?;
-        let Some(festi) = &self.festi else { return Ok(own) };
-        Ok(festi.settings(own).await?)
+        let rows = self.read(SETTINGS, &[]).await?;
+        let Some(festi) = &self.festi else { return Ok(rows) };
+        Ok(festi.settings(rows).await?)
     }
 
     /// Returns the values that earlier imports wrote, ordered by upstream and id.
@@ -157,35 +157,35 @@ impl SqlStore {
     }
 
     /// Reads the rows of a catalog without those of an attached database.
-    pub(super) async fn own_catalog_rows(&self) -> Result<CatalogRows> {
-        let mut moment = self.database.begin(Purpose::Read).await?;
+    pub(super) async fn registry_catalog_rows(&self) -> Result<CatalogRows> {
+        let mut transaction = self.database.begin(Purpose::Read).await?;
         let rows = CatalogRows {
-            change_counter: moment.change_counter("catalog").await?,
-            methods: moment.all_methods().await?,
-            sections: moment.read(SECTIONS).await?,
-            actions: moment.read(ACTIONS).await?,
-            types: moment.read(TYPES).await?,
-            upstreams: moment.read(UPSTREAMS).await?,
-            settings: moment.read(SETTINGS).await?,
+            change_counter: transaction.change_counter("catalog").await?,
+            methods: transaction.all_methods().await?,
+            sections: transaction.read(SECTIONS).await?,
+            actions: transaction.read(ACTIONS).await?,
+            types: transaction.read(TYPES).await?,
+            upstreams: transaction.read(UPSTREAMS).await?,
+            settings: transaction.read(SETTINGS).await?,
         };
-        moment.check_unchanged("catalog", rows.change_counter).await?;
+        transaction.check_unchanged("catalog", rows.change_counter).await?;
         Ok(rows)
     }
 
     /// Reads the rows of the access snapshot without those of an attached database.
-    pub(super) async fn own_access_rows(&self) -> Result<AccessRows> {
-        let mut moment = self.database.begin(Purpose::Read).await?;
+    pub(super) async fn registry_access_rows(&self) -> Result<AccessRows> {
+        let mut transaction = self.database.begin(Purpose::Read).await?;
         let rows = AccessRows {
-            change_counter: moment.change_counter("access").await?,
-            users: moment.read(USERS).await?,
-            roles: moment.read(&format!("{ROLES} ORDER BY id")).await?,
-            sections: moment.read(SECTIONS).await?,
-            user_grants: moment.read(USER_GRANTS).await?,
-            role_grants: moment.read(ROLE_GRANTS).await?,
-            credentials: moment.read(CREDENTIALS).await?,
-            settings: moment.read(SETTINGS).await?,
+            change_counter: transaction.change_counter("access").await?,
+            users: transaction.read(USERS).await?,
+            roles: transaction.read(&format!("{ROLES} ORDER BY id")).await?,
+            sections: transaction.read(SECTIONS).await?,
+            user_grants: transaction.read(USER_GRANTS).await?,
+            role_grants: transaction.read(ROLE_GRANTS).await?,
+            credentials: transaction.read(CREDENTIALS).await?,
+            settings: transaction.read(SETTINGS).await?,
         };
-        moment.check_unchanged("access", rows.change_counter).await?;
+        transaction.check_unchanged("access", rows.change_counter).await?;
         Ok(rows)
     }
 
@@ -204,8 +204,8 @@ impl Transaction<'_> {
 
     /// Fails if rows were read without a snapshot and have changed meanwhile.
     async fn check_unchanged(&mut self, counter: &str, change_counter: i64) -> Result<()> {
-        let is_same = self.dialect().has_snapshot_reads()
+        let is_unchanged = self.dialect().has_snapshot_reads()
             || self.change_counter(counter).await? == change_counter;
-        if is_same { Ok(()) } else { Err(StoreError::Conflict) }
+        if is_unchanged { Ok(()) } else { Err(StoreError::Conflict) }
     }
 }

@@ -26,8 +26,8 @@ fn values(dialect: Dialect, row: &MethodRow) -> Vec<Value<'_>> {
 
 /// Binds a JSON column. An empty text becomes null, except in SQLite.
 pub(super) fn json(dialect: Dialect, text: Option<&String>) -> Value<'_> {
-    let is_kept = |text: &&String| dialect == Dialect::Sqlite || !text.trim().is_empty();
-    Value::Json(text.filter(is_kept).map(String::as_str))
+    let is_bound = |text: &&String| dialect == Dialect::Sqlite || !text.trim().is_empty();
+    Value::Json(text.filter(is_bound).map(String::as_str))
 }
 
 /// Binds the column `exposed` as a flag. Other text is bound unchanged, so that the database stores or refuses it.
@@ -66,7 +66,7 @@ impl Transaction<'_> {
 
     pub(super) async fn has_method(&mut self, id: &str) -> db::Result<bool> {
         let template = "SELECT 1 FROM {rpc_methods} WHERE rpc_method = ?";
-        self.is_there(template, &[id.into()]).await
+        self.exists(template, &[id.into()]).await
     }
 
     pub(super) async fn insert_method(
@@ -101,7 +101,7 @@ impl Transaction<'_> {
         row: &MethodRow,
         needs: Option<&[(String, Mask)]>,
     ) -> Result<()> {
-        let old = self.method_by_number(row).await?;
+        let old = self.method_by_id(row).await?;
         let set: Vec<_> = MethodRow::column_names().map(|name| format!("{name} = ?")).collect();
         let set = set.join(", ");
         let mut values = values(self.dialect(), row);
@@ -117,7 +117,7 @@ impl Transaction<'_> {
         }
     }
 
-    pub(super) async fn method_by_number(&mut self, row: &MethodRow) -> Result<MethodRow> {
+    pub(super) async fn method_by_id(&mut self, row: &MethodRow) -> Result<MethodRow> {
         let template = format!("{} WHERE id = ?", methods(self.dialect()));
         match self.row(&template, &[row.id.into()]).await? {
             Some(found) => Ok(MethodRow::from_row(found)?),
@@ -129,18 +129,18 @@ impl Transaction<'_> {
     /// method of the same name.
     pub(super) async fn remove_methods(
         &mut self,
-        is_one: impl Fn(&MethodRow) -> bool + Send,
+        is_removed: impl Fn(&MethodRow) -> bool + Send,
     ) -> Result<u64> {
         let rows = self.all_methods().await?;
-        let (mine, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| is_one(row));
-        let kept: HashSet<_> = others.iter().map(MethodRow::action_key).collect();
-        for row in &mine {
-            if !kept.contains(&row.action_key()) {
+        let (removed, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| is_removed(row));
+        let remaining_keys: HashSet<_> = others.iter().map(MethodRow::action_key).collect();
+        for row in &removed {
+            if !remaining_keys.contains(&row.action_key()) {
                 self.delete_actions(row).await?;
             }
             self.run("DELETE FROM {rpc_methods} WHERE id = ?", &[row.id.into()]).await?;
         }
-        Ok(mine.len() as u64)
+        Ok(removed.len() as u64)
     }
 
     /// Adds actions. Existing actions are kept, because they may protect another id of the same method. If there are
@@ -172,17 +172,17 @@ impl Transaction<'_> {
                 table: "{section_actions}",
                 keys,
                 columns,
-                once: &[("comment", UpsertValue::Value(Value::Text(Some(""))))],
+                insert_only: &[("comment", UpsertValue::Value(Value::Text(Some(""))))],
             })
             .collect();
-        for part in rows.chunks(self.dialect().most_written()) {
+        for part in rows.chunks(self.dialect().max_rows_per_statement()) {
             self.upsert_all(part).await?;
         }
         Ok(())
     }
 
     /// Fails if another method shares the actions of a row, unless those actions already equal `needs`.
-    pub(super) async fn check_own_actions(
+    pub(super) async fn check_shared_actions(
         &mut self,
         row: &MethodRow,
         needs: &[(String, Mask)],
@@ -197,7 +197,7 @@ impl Transaction<'_> {
         for action in self.actions_of(row).await? {
             let mask = action.mask.trim().parse().ok().and_then(Mask::required);
             let highest = old.entry(action.id_section).or_insert(mask);
-            *highest = mask.zip(*highest).map(|(one, other)| one.max(other));
+            *highest = mask.zip(*highest).map(|(left, right)| left.max(right));
         }
         for (section, mask) in needs {
             let highest = new.entry(self.section_id(section).await?).or_insert(Some(*mask));
@@ -226,7 +226,7 @@ impl Transaction<'_> {
                 table: "{section_actions}",
                 keys: &action_columns(plugin, method, action.id_section),
                 columns: &[("mask", UpsertValue::Highest(number(&action.mask)))],
-                once: &[("comment", (&action.comment).into())],
+                insert_only: &[("comment", (&action.comment).into())],
             })
             .await?;
         }

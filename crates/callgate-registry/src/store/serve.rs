@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use callgate::Secret;
 
 use super::load::TOKENS;
-use super::{MAX_CHANGED, SqlStore, listed};
+use super::{MAX_CHANGED, SqlStore, in_list};
 use crate::db::database::{FromRow as _, Purpose, Value};
 use crate::db::dialect::Upsert;
 use crate::db::error as db;
@@ -28,33 +28,33 @@ const SESSIONS: &str = "SELECT {text nonce}, number, {int ended}, {text log_leve
 impl Store for SqlStore {
     async fn change_counters(&self) -> Result<ChangeCounters> {
         self.database.driver.check()?;
-        let mut own = ChangeCounters::default();
+        let mut counters = ChangeCounters::default();
         for mut row in self.database.rows("SELECT name, value FROM callgate_revisions", &[]).await?
         {
             let (name, value) = (row.text(), row.int()?);
             match name.as_str() {
-                "catalog" => own.catalog = value,
-                "access" => own.access = value,
-                "tokens" => own.tokens = value,
-                "keys" => own.keys = value,
-                "sessions" => own.sessions = value,
-                "messages" => own.messages = value,
+                "catalog" => counters.catalog = value,
+                "access" => counters.access = value,
+                "tokens" => counters.tokens = value,
+                "keys" => counters.keys = value,
+                "sessions" => counters.sessions = value,
+                "messages" => counters.messages = value,
                 _ => {}
             }
         }
-        self.festi.as_ref().map_or(Ok(own), |festi| Ok(festi.change_counters(own)?))
+        self.festi.as_ref().map_or(Ok(counters), |festi| Ok(festi.change_counters(counters)?))
     }
 
     async fn catalog_rows(&self) -> Result<CatalogRows> {
-        let own = retry(MAX_READS, is_conflict, || self.own_catalog_rows()).await?;
-        let Some(festi) = &self.festi else { return Ok(own) };
-        Ok(festi.catalog_rows(own).await?)
+        let rows = retry(MAX_READS, is_conflict, || self.registry_catalog_rows()).await?;
+        let Some(festi) = &self.festi else { return Ok(rows) };
+        Ok(festi.catalog_rows(rows).await?)
     }
 
     async fn access_rows(&self) -> Result<AccessRows> {
-        let own = retry(MAX_READS, is_conflict, || self.own_access_rows()).await?;
-        let Some(festi) = &self.festi else { return Ok(own) };
-        Ok(festi.access_rows(own).await?)
+        let rows = retry(MAX_READS, is_conflict, || self.registry_access_rows()).await?;
+        let Some(festi) = &self.festi else { return Ok(rows) };
+        Ok(festi.access_rows(rows).await?)
     }
 
     async fn tokens_by_digest(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
@@ -62,7 +62,7 @@ impl Store for SqlStore {
             Some(festi) => festi.tokens_by_digest(digests).await?,
             None => Vec::new(),
         };
-        for part in digests.chunks(self.dialect().most_listed()) {
+        for part in digests.chunks(self.dialect().max_list_len()) {
             let list = vec!["?"; part.len()].join(", ");
             let template = format!("{TOKENS} WHERE t.digest IN ({list})");
             let values: Vec<Value<'_>> = part.iter().map(Value::from).collect();
@@ -92,7 +92,7 @@ impl Store for SqlStore {
         match &self.festi {
             Some(festi) => tokio::select! {
                 () = self.database.driver.changed() => {}
-                () = festi.site.watch.changed() => {}
+                () = festi.poller.state.changed() => {}
             },
             None => self.database.driver.changed().await,
         }
@@ -100,51 +100,52 @@ impl Store for SqlStore {
 
     fn statements(&self) -> u64 {
         self.database.statements()
-            + self.festi.as_ref().map_or(0, |festi| festi.site.festi.statements())
+            + self.festi.as_ref().map_or(0, |festi| festi.poller.festi.statements())
     }
 
     fn age(&self) -> Duration {
-        self.festi.as_ref().map(|festi| festi.site.watch.age()).unwrap_or_default()
+        self.festi.as_ref().map(|festi| festi.poller.state.age()).unwrap_or_default()
     }
 
     async fn ensure_sections(&self, idents: &[String]) -> Result<()> {
         // Most starts find all sections and do not have to wait for writers.
-        let known = self.database.rows("SELECT {text ident} FROM {sections}", &[]).await?;
-        let known: Vec<String> = known.into_iter().map(|mut row| row.text()).collect();
-        if idents.iter().all(|ident| known.contains(ident)) {
+        let existing = self.database.rows("SELECT {text ident} FROM {sections}", &[]).await?;
+        let existing: Vec<String> = existing.into_iter().map(|mut row| row.text()).collect();
+        if idents.iter().all(|ident| existing.contains(ident)) {
             return Ok(());
         }
-        let mut work = self.database.begin(Purpose::Write).await?;
+        let mut transaction = self.database.begin(Purpose::Write).await?;
         for ident in idents {
-            work.ensure_section(ident, ident, 6.into()).await?;
+            transaction.ensure_section(ident, ident, 6.into()).await?;
         }
-        Ok(work.commit().await?)
+        Ok(transaction.commit().await?)
     }
 
     async fn store_tool_names(&self, names: &[(i64, String)]) -> Result<Option<(i64, i64)>> {
         // Methods of an attached database have negative ids; their names are stored in overlays.
-        let (festis, own): (Vec<_>, Vec<_>) = names.iter().cloned().partition(|(id, _)| *id < 0);
-        let mut raised = None;
-        for part in own.chunks(MAX_CHANGED) {
+        let (festi_names, registry_names): (Vec<_>, Vec<_>) =
+            names.iter().cloned().partition(|(id, _)| *id < 0);
+        let mut change_counters = None;
+        for part in registry_names.chunks(MAX_CHANGED) {
             // Another program may lock the rows before the counters, which can cause a deadlock.
-            let (before, after) = retry_deadlocks(|| self.name_tools(part)).await?;
-            let (first, last) = raised.unwrap_or((before, before));
+            let (before, after) = retry_deadlocks(|| self.write_tool_names(part)).await?;
+            let (first, last) = change_counters.unwrap_or((before, before));
             if last != before {
                 // The next catalog assigns the remaining names.
                 return Ok(None);
             }
-            raised = Some((first, after));
+            change_counters = Some((first, after));
         }
-        let Some(festi) = &self.festi else { return Ok(raised) };
-        if !festis.is_empty() {
-            self.add_missing_methods(&festi.named_tools(festis).await?).await?;
+        let Some(festi) = &self.festi else { return Ok(change_counters) };
+        if !festi_names.is_empty() {
+            self.add_missing_methods(&festi.tool_name_overlays(festi_names).await?).await?;
             return Ok(None);
         }
         let combined = |catalog| {
-            let own = ChangeCounters { catalog, ..ChangeCounters::default() };
-            festi.change_counters(own).ok().map(|both| both.catalog)
+            let counters = ChangeCounters { catalog, ..ChangeCounters::default() };
+            festi.change_counters(counters).ok().map(|counters| counters.catalog)
         };
-        Ok(raised.and_then(|(before, after)| combined(before).zip(combined(after))))
+        Ok(change_counters.and_then(|(before, after)| combined(before).zip(combined(after))))
     }
 
     async fn record_token_uses(&self, uses: &[(i64, i64)]) -> Result<()> {
@@ -155,10 +156,10 @@ impl Store for SqlStore {
             *last = (*at).max(*last);
         }
         // Each use is bound five times.
-        let most = MAX_CHANGED.min(self.dialect().most_listed() / 5);
+        let max = MAX_CHANGED.min(self.dialect().max_list_len() / 5);
         let uses: Vec<(i64, i64)> = last.into_iter().collect();
-        for part in uses.chunks(most) {
-            retry_deadlocks(|| self.touch_tokens(part)).await?;
+        for part in uses.chunks(max) {
+            retry_deadlocks(|| self.write_token_uses(part)).await?;
         }
         Ok(())
     }
@@ -171,10 +172,11 @@ impl Store for SqlStore {
         new: &Secret,
     ) -> Result<bool> {
         let keys = [id_user.into(), upstream.into()];
-        let mut work = self.database.begin(Purpose::Write).await?;
+        let mut transaction = self.database.begin(Purpose::Write).await?;
         let select =
             "SELECT {text secret} FROM callgate_credentials WHERE id_user = ? AND upstream = ?";
-        let found = work.row(select, &keys).await?.and_then(|mut row| Secret::new(&row.text()));
+        let found =
+            transaction.row(select, &keys).await?.and_then(|mut row| Secret::new(&row.text()));
         // Compared in this process, because databases compare texts differently.
         if found.as_ref() != Some(old) {
             return Ok(found.as_ref() == Some(new));
@@ -182,46 +184,46 @@ impl Store for SqlStore {
         let [id_user, upstream] = keys;
         let change =
             "UPDATE callgate_credentials SET secret = ? WHERE id_user = ? AND upstream = ?";
-        work.run(change, &[new.expose().into(), id_user, upstream]).await?;
-        work.commit().await?;
+        transaction.run(change, &[new.expose().into(), id_user, upstream]).await?;
+        transaction.commit().await?;
         Ok(true)
     }
 
     async fn add_key(&self, key: &NewKey) -> Result<bool> {
-        let mut work = self.database.begin(Purpose::Keys).await?;
+        let mut transaction = self.database.begin(Purpose::Keys).await?;
         let select = "SELECT {seconds created_at} FROM callgate_keys WHERE purpose = ?
                     ORDER BY id DESC {limit 1}";
-        let newest = work.row(select, &[(&key.purpose).into()]).await?;
+        let newest = transaction.row(select, &[(&key.purpose).into()]).await?;
         let newest = newest.map(|mut row| row.int()).transpose()?;
-        let now = work.number("SELECT {seconds now}", &[]).await?;
+        let now = transaction.number("SELECT {seconds now}", &[]).await?;
         let is_old = |newest| key.min_age.is_some_and(|age| now.saturating_sub(newest) >= age);
         if newest.is_some_and(|newest| !is_old(newest)) {
             return Ok(false);
         }
-        let active_from = if newest.is_none() { 0 } else { now.saturating_add(key.signs_in) };
+        let active_from = if newest.is_none() { 0 } else { now.saturating_add(key.active_in) };
         let template = "INSERT INTO callgate_keys (purpose, secret, created_at, active_from)
                         VALUES (?, ?, {at}, {at})";
         let (created_at, active_from) = (Value::time(now), Value::time(active_from));
         let values = [(&key.purpose).into(), (&key.secret).into(), created_at, active_from];
-        work.run(template, &values).await?;
-        work.commit().await?;
+        transaction.run(template, &values).await?;
+        transaction.commit().await?;
         Ok(true)
     }
 
     async fn remove_keys_before(&self, purpose: &str, id: i64) -> Result<()> {
         let template = "DELETE FROM callgate_keys WHERE purpose = ? AND id < ?";
-        let mut work = self.database.begin(Purpose::Keys).await?;
-        work.run(template, &[purpose.into(), id.into()]).await?;
-        Ok(work.commit().await?)
+        let mut transaction = self.database.begin(Purpose::Keys).await?;
+        transaction.run(template, &[purpose.into(), id.into()]).await?;
+        Ok(transaction.commit().await?)
     }
 
     async fn post_message(&self, session: &str, message: &str) -> Result<()> {
-        let mut work = self.database.begin(Purpose::Note).await?;
-        let number = work.next_number("messages").await?;
+        let mut transaction = self.database.begin(Purpose::WriteUnlocked).await?;
+        let number = transaction.next_number("messages").await?;
         let template = "INSERT INTO callgate_messages (number, session, message, posted_at)
                         VALUES (?, ?, ?, {now})";
-        work.run(template, &[number.into(), session.into(), message.into()]).await?;
-        Ok(work.commit().await?)
+        transaction.run(template, &[number.into(), session.into(), message.into()]).await?;
+        Ok(transaction.commit().await?)
     }
 
     async fn delete_messages(&self, age: i64) -> Result<()> {
@@ -238,31 +240,35 @@ impl Store for SqlStore {
         ends_at: i64,
         change: &UpdateSession<'_>,
     ) -> Result<SessionRow> {
-        let mut work = self.database.begin(Purpose::Note).await?;
+        let mut transaction = self.database.begin(Purpose::WriteUnlocked).await?;
         // Increments the counter first, so that other writers of sessions wait.
-        let number = work.next_number("sessions").await?;
+        let number = transaction.next_number("sessions").await?;
         let select = format!("{SESSIONS} WHERE nonce = ?");
-        let old =
-            work.row(&select, &[nonce.into()]).await?.map(SessionRow::from_row).transpose()?;
+        let old = transaction
+            .row(&select, &[nonce.into()])
+            .await?
+            .map(SessionRow::from_row)
+            .transpose()?;
         let empty = SessionRow { nonce: nonce.to_owned(), ends_at, ..SessionRow::default() };
         let mut row = old.unwrap_or(empty);
         let has_ended = row.ended;
         change(&mut row);
         row.ended |= has_ended;
         row.number = number;
-        work.upsert(&Upsert {
-            table: "callgate_sessions",
-            keys: &[("nonce", nonce.into())],
-            columns: &[
-                ("number", number.into()),
-                ("ended", row.ended.into()),
-                ("log_level", (&row.log_level).into()),
-                ("subscriptions", Value::Json(row.subscriptions.as_deref()).into()),
-            ],
-            once: &[("ends_at", Value::time(ends_at).into())],
-        })
-        .await?;
-        work.commit().await?;
+        transaction
+            .upsert(&Upsert {
+                table: "callgate_sessions",
+                keys: &[("nonce", nonce.into())],
+                columns: &[
+                    ("number", number.into()),
+                    ("ended", row.ended.into()),
+                    ("log_level", (&row.log_level).into()),
+                    ("subscriptions", Value::Json(row.subscriptions.as_deref()).into()),
+                ],
+                insert_only: &[("ends_at", Value::time(ends_at).into())],
+            })
+            .await?;
+        transaction.commit().await?;
         Ok(row)
     }
 
@@ -282,11 +288,11 @@ impl Store for SqlStore {
         Ok(())
     }
 
-    async fn delete_sessions(&self, now: i64, most: i64) -> Result<()> {
+    async fn delete_sessions(&self, now: i64, max: i64) -> Result<()> {
         let template = "DELETE FROM callgate_sessions WHERE ends_at <= {at}";
         self.database.rows(template, &[Value::time(now)]).await?;
-        let one = self.dialect().limit(1, most.max(0));
-        let select = format!("SELECT number FROM callgate_sessions ORDER BY number DESC {one}");
+        let limit = self.dialect().limit(1, max.max(0));
+        let select = format!("SELECT number FROM callgate_sessions ORDER BY number DESC {limit}");
         let Some(mut row) = self.database.rows(&select, &[]).await?.into_iter().next() else {
             return Ok(());
         };
@@ -304,22 +310,23 @@ fn is_conflict(error: &StoreError) -> bool {
 impl SqlStore {
     /// Writes the lease. Returns the current time of the database.
     async fn write_lease(&self, server: &str, seconds: i64) -> db::Result<i64> {
-        let mut work = self.database.begin(Purpose::Note).await?;
-        let now = work.number("SELECT {seconds now}", &[]).await?;
-        work.upsert(&Upsert {
-            table: "callgate_servers",
-            keys: &[("server", server.into())],
-            columns: &[("expires_at", Value::time(now.saturating_add(seconds)).into())],
-            once: &[],
-        })
-        .await?;
-        work.commit().await?;
+        let mut transaction = self.database.begin(Purpose::WriteUnlocked).await?;
+        let now = transaction.number("SELECT {seconds now}", &[]).await?;
+        transaction
+            .upsert(&Upsert {
+                table: "callgate_servers",
+                keys: &[("server", server.into())],
+                columns: &[("expires_at", Value::time(now.saturating_add(seconds)).into())],
+                insert_only: &[],
+            })
+            .await?;
+        transaction.commit().await?;
         Ok(now)
     }
 
     /// Sets the tool names of rows that have none. Returns the catalog's change counter before and after.
-    async fn name_tools(&self, names: &[(i64, String)]) -> db::Result<(i64, i64)> {
-        let (list, ids) = listed(names.iter().map(|(id, _)| *id));
+    async fn write_tool_names(&self, names: &[(i64, String)]) -> db::Result<(i64, i64)> {
+        let (list, ids) = in_list(names.iter().map(|(id, _)| *id));
         let cases = vec!["WHEN ? THEN ?"; names.len()].join(" ");
         let template = format!(
             "UPDATE {{rpc_methods}} SET tool_name = CASE id {cases} END
@@ -327,27 +334,27 @@ impl SqlStore {
         );
         let pairs = names.iter().flat_map(|(id, name)| [Value::from(*id), name.into()]);
         let values: Vec<Value<'_>> = pairs.chain(ids).collect();
-        let mut work = self.database.begin(Purpose::Write).await?;
-        let before = work.change_counter("catalog").await?;
-        work.run(&template, &values).await?;
-        let after = work.change_counter("catalog").await?;
-        work.commit().await?;
+        let mut transaction = self.database.begin(Purpose::Write).await?;
+        let before = transaction.change_counter("catalog").await?;
+        transaction.run(&template, &values).await?;
+        let after = transaction.change_counter("catalog").await?;
+        transaction.commit().await?;
         Ok((before, after))
     }
 
     /// Records uses of tokens, unless a later use is already stored.
-    async fn touch_tokens(&self, uses: &[(i64, i64)]) -> db::Result<()> {
+    async fn write_token_uses(&self, uses: &[(i64, i64)]) -> db::Result<()> {
         let time = format!("CASE id {} END", vec!["WHEN ? THEN {at}"; uses.len()].join(" "));
         let pairs = uses.iter().flat_map(|(id, at)| [Value::from(*id), Value::time(*at)]);
         let pairs: Vec<Value<'_>> = pairs.collect();
-        let (list, ids) = listed(uses.iter().map(|(id, _)| *id));
+        let (list, ids) = in_list(uses.iter().map(|(id, _)| *id));
         let template = format!(
             "UPDATE callgate_tokens SET last_used_at = {time}
              WHERE (last_used_at IS NULL OR last_used_at < {time}) AND id IN ({list})"
         );
-        let mut work = self.database.begin(Purpose::Note).await?;
-        work.lock_tokens(&list, &ids).await?;
-        work.run(&template, &[&pairs[..], &pairs, &ids].concat()).await?;
-        work.commit().await
+        let mut transaction = self.database.begin(Purpose::WriteUnlocked).await?;
+        transaction.lock_tokens(&list, &ids).await?;
+        transaction.run(&template, &[&pairs[..], &pairs, &ids].concat()).await?;
+        transaction.commit().await
     }
 }

@@ -35,8 +35,9 @@ impl SqlStore {
         tables: Option<&TableNames>,
     ) -> Result<Self, OpenError> {
         let mut database = connect(url, options, OpenMode::Existing).await?;
-        let shown = url.path().map_or_else(|| url.to_string(), |path| path.display().to_string());
-        database.tables = migrate::tables_of(&database, &shown, tables).await?;
+        let display_url =
+            url.path().map_or_else(|| url.to_string(), |path| path.display().to_string());
+        database.tables = migrate::registry_tables(&database, &display_url, tables).await?;
         Ok(Self { database: Arc::new(database), festi: None })
     }
 
@@ -65,7 +66,7 @@ impl SqlStore {
 
     /// Returns the registry without its attached database.
     #[must_use]
-    pub fn own(&self) -> Self {
+    pub fn without_festi(&self) -> Self {
         Self { festi: None, ..self.clone() }
     }
 
@@ -77,8 +78,8 @@ impl SqlStore {
 impl Transaction<'_> {
     /// Increments a counter and returns its new value. Other writers of the counter wait.
     pub(super) async fn next_number(&mut self, counter: &str) -> db::Result<i64> {
-        let raise = "UPDATE callgate_revisions SET value = value + 1 WHERE name = ?";
-        self.run(raise, &[counter.into()]).await?;
+        let update = "UPDATE callgate_revisions SET value = value + 1 WHERE name = ?";
+        self.run(update, &[counter.into()]).await?;
         self.change_counter(counter).await
     }
 
@@ -89,7 +90,7 @@ impl Transaction<'_> {
 }
 
 /// Returns the placeholders and values of an `IN` list.
-pub(super) fn listed(ids: impl Iterator<Item = i64>) -> (String, Vec<Value<'static>>) {
+pub(super) fn in_list(ids: impl Iterator<Item = i64>) -> (String, Vec<Value<'static>>) {
     let ids: Vec<_> = ids.map(Value::from).collect();
     (vec!["?"; ids.len()].join(", "), ids)
 }

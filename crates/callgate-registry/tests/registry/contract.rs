@@ -17,17 +17,17 @@ mod values;
 pub(crate) use plain_sql::catalog;
 
 macro_rules! tests {
-    ($module:ident: $of:ident $($name:ident),* $(,)?) => {$(
+    ($module:ident: $argument:ident $($name:ident),* $(,)?) => {$(
         #[tokio::test]
         async fn $name() {
-            tests! { @ $module::$name, $of }
+            tests! { @ $module::$name, $argument }
         }
     )*};
-    (#[$ignored:meta] $module:ident: $of:ident $($name:ident),* $(,)?) => {$(
-        #[$ignored]
+    (#[$attribute:meta] $module:ident: $argument:ident $($name:ident),* $(,)?) => {$(
+        #[$attribute]
         #[tokio::test]
         async fn $name() {
-            tests! { @ $module::$name, $of }
+            tests! { @ $module::$name, $argument }
         }
     )*};
     (@ $test:path, registry) => { $test(KIND.registry().await).await };
@@ -38,7 +38,7 @@ macro_rules! tests {
 macro_rules! contract {
     ($(
         $module:ident: $kind:expr
-            $(, at_once: #[$alone:meta])? $(, numbers: #[$uncounted:meta])?
+            $(, concurrent: #[$concurrent_ignored:meta])? $(, ids: #[$ids_ignored:meta])?
     );* $(;)?) => {$(
         mod $module {
             use super::{
@@ -51,99 +51,99 @@ macro_rules! contract {
 
             tests! { operations: registry
                 a_method_is_added_changed_and_removed_with_its_actions,
-                what_protects_a_method_stays_when_its_key_changes_or_a_namesake_goes,
-                methods_of_one_function_do_not_weaken_each_other,
-                what_another_administrator_changed_meanwhile_is_not_lost,
-                names_that_are_taken_and_things_that_are_missing_are_errors_that_change_nothing,
-                grants_of_users_and_roles_become_access,
-                tokens_are_found_until_they_end_or_are_revoked,
-                every_change_raises_its_revision_and_the_use_of_a_token_raises_none,
-                uses_of_many_tokens_are_noted_at_once_and_never_backwards,
-                presets_insert_what_is_absent,
-                leases_count_the_servers_that_run,
-                names_and_sections_are_written_once,
+                actions_are_kept_when_the_key_of_a_method_changes_or_an_alias_is_removed,
+                methods_with_the_same_function_cannot_lower_each_others_masks,
+                concurrent_changes_of_a_method_are_merged_and_those_of_an_upstream_conflict,
+                existing_and_missing_names_are_errors_and_nothing_changes,
+                grants_of_users_and_roles_determine_access,
+                tokens_are_found_by_digest_until_they_are_revoked_and_secrets_are_not_stored,
+                each_change_increments_its_counters_and_a_token_use_increments_none,
+                uses_of_many_tokens_take_few_statements_and_never_become_earlier,
+                presets_insert_only_missing_settings,
+                leases_count_the_running_servers,
+                existing_tool_names_and_sections_are_not_overwritten,
                 the_built_in_section_needs_no_row,
-                an_import_writes_all_of_it_or_nothing,
+                an_import_writes_everything_or_nothing,
                 an_import_of_many_methods_takes_few_statements_and_loses_none,
-                a_users_credential_is_theirs_at_one_upstream,
-                a_credential_is_replaced_only_if_it_is_still_the_old_one,
-                an_upstream_is_written_read_and_removed_by_its_name,
-                an_import_of_who_may_do_what_is_for_what_is_not_there,
+                a_credential_belongs_to_one_user_at_one_upstream,
+                a_credential_is_replaced_only_if_it_equals_the_old_value,
+                an_upstream_is_written_read_and_removed_by_name,
+                an_import_of_access_adds_its_rows_unless_access_has_changed,
             }
             tests! { values: registry
                 each_column_of_a_method_keeps_its_text,
-                nothing_and_an_empty_text_are_two_things,
-                names_are_told_apart_letter_by_letter,
-                actions_of_a_method_in_another_case_go_with_it_and_those_of_others_stay,
-                names_have_up_to_255_letters,
-                times_are_kept_to_the_second_in_whatever_zone,
-                what_must_be_there_once_is_refused_twice,
+                null_and_empty_text_are_distinct,
+                names_that_differ_in_case_or_accents_are_distinct,
+                actions_in_any_case_are_removed_with_the_last_method_of_their_key,
+                names_may_have_255_characters,
+                times_are_stored_to_the_second_in_any_time_zone,
+                a_duplicate_token_is_refused_and_changes_nothing,
             }
-            tests! { $(#[$alone])? several: registry
-                writers_take_turns_and_nothing_is_lost,
-                an_import_from_what_is_no_longer_so_is_refused_each_time,
-                messages_and_sessions_have_each_a_number_of_their_own,
+            tests! { $(#[$concurrent_ignored])? several: registry
+                concurrent_writers_lose_no_rows,
+                concurrent_imports_from_outdated_rows_are_refused,
+                concurrent_messages_and_session_changes_get_distinct_numbers,
             }
             tests! { several: kind
-                transactions_that_the_database_ended_leave_no_connection_behind,
+                aborted_transactions_are_rolled_back_and_release_their_connections,
             }
-            tests! { $(#[$alone])? gateways: registry
-                of_several_gateways_that_find_the_key_old_one_adds_one,
-                changes_of_one_session_by_several_gateways_are_all_kept,
+            tests! { $(#[$concurrent_ignored])? gateways: registry
+                only_one_of_several_concurrent_servers_adds_a_key,
+                concurrent_changes_of_a_session_are_all_stored,
             }
-            tests! { $(#[$uncounted])? copy: kind
-                what_is_numbered_goes_on_behind_what_was_copied,
+            tests! { $(#[$ids_ignored])? copy: kind
+                ids_of_deleted_rows_are_not_reused_in_a_copy_to_the_database,
             }
-            tests! { $(#[$alone])? migrations: kind
-                migrations_are_applied_once_also_by_four_at_the_same_time,
+            tests! { $(#[$concurrent_ignored])? migrations: kind
+                migrations_are_applied_once_by_four_concurrent_programs,
             }
             tests! { several: registry
-                of_much_a_part_is_read_at_a_time,
-                tokens_are_found_by_their_digests,
-                keys_come_into_force_later_and_old_ones_go,
+                messages_are_read_in_parts_of_100,
+                tokens_are_found_by_many_digests,
+                keys_become_active_after_their_delay_and_old_keys_can_be_removed,
             }
             tests! { scale: registry
-                a_large_catalog_is_read_whole,
-                many_users_are_read_and_many_tokens_are_not,
+                a_large_catalog_is_read_completely,
+                many_users_are_read_at_once_and_tokens_are_looked_up_by_digest,
             }
             tests! { gateways: registry
-                the_first_key_stays_the_first_until_it_is_old,
+                a_key_is_added_only_if_there_is_none_or_the_newest_is_old_enough,
                 sessions_are_read_in_the_order_of_their_changes,
-                messages_are_read_in_order_and_forgotten,
+                messages_are_read_in_order_and_deleted_by_age,
             }
             tests! { plain_sql: kind
-                the_seeds_inserts_work_as_written,
-                settings_are_changed_in_the_database,
-                plain_sql_on_every_table_raises_a_revision,
+                inserts_written_for_festi_work_unchanged,
+                settings_can_be_changed_with_plain_sql,
+                plain_sql_on_each_table_increments_its_counters,
             }
             tests! { constraints: kind
-                what_is_there_once_is_refused_twice,
-                what_must_say_something_is_not_null,
-                what_is_checked_is_refused,
+                unique_constraints_refuse_duplicate_rows,
+                required_columns_refuse_null,
+                check_constraints_refuse_invalid_values_where_they_exist,
             }
             tests! { copy: kind
-                a_registry_survives_the_way_there_and_back,
-                a_registry_with_other_content_is_not_written_to,
-                numbers_that_were_freed_are_not_given_again_after_a_copy,
-                a_copy_that_was_interrupted_leaves_an_empty_target_and_runs_again_whole,
-                a_copy_that_came_out_different_is_not_kept,
-                a_source_that_changes_meanwhile_is_copied_anew,
-                what_a_database_cannot_keep_is_told_before_anything_is_written,
+                a_registry_is_unchanged_after_a_copy_and_a_copy_back,
+                a_target_with_other_rows_is_not_changed,
+                ids_of_deleted_rows_are_not_reused_in_a_copy_from_the_database,
+                an_interrupted_copy_leaves_an_empty_target_and_can_be_repeated,
+                a_copy_that_differs_from_its_source_is_rolled_back,
+                a_copy_is_rolled_back_if_its_source_changes_and_can_be_repeated,
+                values_that_the_target_cannot_store_are_reported_before_the_first_write,
             }
             tests! { festi: kind
-                the_seeds_inserts_change_what_an_attached_database_says,
-                what_changes_in_an_attached_database_raises_a_revision,
-                a_site_of_many_users_is_followed,
+                inserts_written_for_festi_change_access_in_an_attached_database,
+                changes_in_an_attached_database_increment_the_counters,
+                token_changes_are_followed_in_a_festi_database_with_many_users,
                 a_festi_database_is_read_for_an_import,
             }
             tests! { migrations: kind
-                a_registry_knows_the_names_of_its_tables,
-                a_missing_and_a_newer_registry_are_told_apart,
+                a_registry_stores_its_table_names_and_refuses_others,
+                missing_and_newer_registries_are_different_errors,
                 a_registry_of_an_earlier_build_is_refused,
-                a_database_with_tables_of_its_own_is_refused,
-                what_would_be_applied_is_told_and_not_done,
-                the_install_script_makes_a_registry,
-                the_install_file_and_migrating_make_the_same,
+                a_database_with_an_unrelated_table_of_the_same_name_is_refused,
+                pending_migrations_are_reported_and_not_applied,
+                the_install_script_creates_a_registry,
+                the_install_file_and_the_migrations_create_the_same_schema,
             }
         }
     )*};
@@ -153,8 +153,8 @@ contract! {
     on_sqlite: Kind::Sqlite;
     on_postgres: Kind::Postgres;
     on_mariadb: Kind::MariaDb;
-    // This is the SQL Server emulator. Its other limitations are in `Place::scale` and in `emulator.rs`.
+    // This is the SQL Server emulator. Its other limitations are in `TestDatabase::scale` and in `emulator.rs`.
     on_sql_server: Kind::SqlServer,
-        at_once: #[ignore = "the emulator loses one of two concurrent transactions"],
-        numbers: #[ignore = "the ids of the emulator do not continue after an explicit id"];
+        concurrent: #[ignore = "the emulator loses one of two concurrent transactions"],
+        ids: #[ignore = "the ids of the emulator do not continue after an explicit id"];
 }

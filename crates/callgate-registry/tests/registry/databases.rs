@@ -29,7 +29,7 @@ pub(crate) struct Scale {
     /// Number of letters of a long name; a multiple of three.
     pub(crate) name: usize,
     /// Number of values of a long list.
-    pub(crate) listed: usize,
+    pub(crate) list_len: usize,
 }
 
 const LARGE: Scale = Scale {
@@ -38,17 +38,17 @@ const LARGE: Scale = Scale {
     tokens: 1_000_000,
     letters: 20_000,
     name: 255,
-    listed: 12_000,
+    list_len: 12_000,
 };
 
 /// An empty database, which is removed at the end.
-pub(crate) struct Place {
+pub(crate) struct TestDatabase {
     pub(crate) url: DatabaseUrl,
-    home: Home,
+    backend: Backend,
 }
 
 /// The server or file that holds a database.
-enum Home {
+enum Backend {
     Directory(#[expect(dead_code, reason = "dropping the value removes the directory")] TempDir),
     /// A server, and the name of the database in it.
     Server(&'static DatabaseServer, String),
@@ -59,28 +59,28 @@ enum Home {
 impl Kind {
     /// Creates an empty database.
     #[allow(clippy::unused_async, reason = "a server is waited for, a file is not")]
-    pub(crate) async fn place(self) -> Place {
+    pub(crate) async fn database(self) -> TestDatabase {
         match self {
             Self::Sqlite => {
                 let directory = tempfile::tempdir().unwrap();
                 let url = DatabaseUrl::sqlite(directory.path().join("registry.db"));
-                Place { url, home: Home::Directory(directory) }
+                TestDatabase { url, backend: Backend::Directory(directory) }
             }
             Self::Postgres | Self::MariaDb => self.server().into(),
             Self::SqlServer => {
                 let server = SqlServerEmulator::start(Path::new(env!("CARGO_TARGET_TMPDIR")));
                 let url = server.url().parse().unwrap();
-                Place { url, home: Home::SqlServerEmulator(server) }
+                TestDatabase { url, backend: Backend::SqlServerEmulator(server) }
             }
         }
     }
 
     /// Creates the target of a copy: an empty database. For the SQL Server emulator, the target is an empty registry,
     /// because the tests replace the triggers of the emulator's registries.
-    pub(crate) async fn target(self) -> Place {
+    pub(crate) async fn target(self) -> TestDatabase {
         match self {
-            Self::SqlServer => self.registry().await.place,
-            _ => self.place().await,
+            Self::SqlServer => self.registry().await.database,
+            _ => self.database().await,
         }
     }
 
@@ -99,24 +99,24 @@ impl Kind {
     }
 
     pub(crate) async fn registry_with(self, tables: Option<TableNames>) -> Registry {
-        let place = self.place().await;
-        let (store, _) = place.migrate(tables.as_ref()).await.unwrap();
+        let database = self.database().await;
+        let (store, _) = database.migrate(tables.as_ref()).await.unwrap();
         if self == Self::SqlServer {
-            place.sql(&emulator::triggers(&tables.unwrap_or_default())).await;
+            database.sql(&emulator::triggers(&tables.unwrap_or_default())).await;
         }
-        Registry { store, place }
+        Registry { store, database }
     }
 }
 
 /// Creates an empty database on the server.
-impl From<&'static DatabaseServer> for Place {
+impl From<&'static DatabaseServer> for TestDatabase {
     fn from(server: &'static DatabaseServer) -> Self {
         let database = server.database();
-        Self { url: database.url.parse().unwrap(), home: Home::Server(server, database.name) }
+        Self { url: database.url.parse().unwrap(), backend: Backend::Server(server, database.name) }
     }
 }
 
-impl Place {
+impl TestDatabase {
     pub(crate) async fn open(&self, tables: Option<&TableNames>) -> Result<SqlStore, OpenError> {
         SqlStore::open(&self.url, &DatabaseOptions::default(), tables).await
     }
@@ -135,12 +135,12 @@ impl Place {
 
     /// Runs plain SQL that the database may refuse.
     pub(crate) async fn try_sql(&self, sql: &str) -> Result<String, String> {
-        match &self.home {
-            Home::Directory(_) => sqlite(&self.url, sql).await.map(|()| String::new()),
-            Home::SqlServerEmulator(server) => {
+        match &self.backend {
+            Backend::Directory(_) => sqlite(&self.url, sql).await.map(|()| String::new()),
+            Backend::SqlServerEmulator(server) => {
                 emulator::try_sql(server, sql).await.map(|()| String::new())
             }
-            Home::Server(server, name) => {
+            Backend::Server(server, name) => {
                 let (server, name, sql) = (*server, name.clone(), sql.to_owned());
                 let run = move || server.try_sql(&name, &sql);
                 tokio::task::spawn_blocking(run).await.unwrap()
@@ -150,7 +150,7 @@ impl Place {
 
     /// Runs plain SQL on another thread.
     pub(crate) fn in_background(&self, sql: &str) -> std::thread::JoinHandle<()> {
-        let Home::Server(server, name) = &self.home else { panic!("SQLite has no server") };
+        let Backend::Server(server, name) = &self.backend else { panic!("SQLite has no server") };
         let (server, name, sql) = (*server, name.clone(), sql.to_owned());
         std::thread::spawn(move || drop(server.sql(&name, &sql)))
     }
@@ -164,7 +164,7 @@ impl Place {
                 tokens: 1_000,
                 letters: 900,
                 name: 138,
-                listed: 40,
+                list_len: 40,
             },
             // MariaDB runs triggers once for each row.
             Dialect::MySql => Scale { tokens: 100_000, ..LARGE },
@@ -185,7 +185,7 @@ impl Place {
     }
 
     /// Returns the statement that sets a time zone other than UTC for a session.
-    pub(crate) fn far_zone(&self) -> &'static str {
+    pub(crate) fn set_other_time_zone(&self) -> &'static str {
         match self.url.dialect() {
             Dialect::Postgres => "SET TIME ZONE 'Asia/Tokyo'; ",
             Dialect::MySql => "SET time_zone = '+09:00'; ",
@@ -196,27 +196,29 @@ impl Place {
 
     /// Returns the SQL Server emulator. Panics for other databases.
     pub(crate) fn emulator(&self) -> &SqlServerEmulator {
-        match &self.home {
-            Home::SqlServerEmulator(server) => server,
-            Home::Directory(_) | Home::Server(..) => panic!("this database is not the emulator"),
+        match &self.backend {
+            Backend::SqlServerEmulator(server) => server,
+            Backend::Directory(_) | Backend::Server(..) => {
+                panic!("this database is not the emulator")
+            }
         }
     }
 
     /// Returns the address of the server, or `None` for a file.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
-        match &self.home {
-            Home::Directory(_) => None,
-            Home::Server(server, _) => Some(server.address()),
-            Home::SqlServerEmulator(server) => Some(server.address()),
+        match &self.backend {
+            Backend::Directory(_) => None,
+            Backend::Server(server, _) => Some(server.address()),
+            Backend::SqlServerEmulator(server) => Some(server.address()),
         }
     }
 
     /// Returns the URL with another address, which may be a proxy's.
     pub(crate) fn url_at(&self, address: SocketAddr) -> DatabaseUrl {
-        let url = match &self.home {
-            Home::Directory(_) => panic!("a file has no address"),
-            Home::Server(server, name) => server.url(name, address),
-            Home::SqlServerEmulator(server) => {
+        let url = match &self.backend {
+            Backend::Directory(_) => panic!("a file has no address"),
+            Backend::Server(server, name) => server.url(name, address),
+            Backend::SqlServerEmulator(server) => {
                 server.url().replace(&server.address().to_string(), &address.to_string())
             }
         };
@@ -239,18 +241,18 @@ async fn sqlite(url: &DatabaseUrl, sql: &str) -> Result<(), String> {
     let path = url.path().unwrap();
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path).create_if_missing(true);
     let mut connection = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
-    let done = connection.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned()))).await;
+    let result = connection.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned()))).await;
     connection.close().await.unwrap();
-    done.map(drop).map_err(|error| error.to_string())
+    result.map(drop).map_err(|error| error.to_string())
 }
 
-impl Place {
+impl TestDatabase {
     /// Returns the result of a query as text.
-    pub(crate) async fn told(&self, sql: &str) -> String {
-        match &self.home {
-            Home::Directory(_) => sqlite_texts(&self.url, sql).await.join("\n"),
-            Home::SqlServerEmulator(server) => emulator::query(server, sql).await,
-            Home::Server(server, name) => server.sql(name, sql),
+    pub(crate) async fn query(&self, sql: &str) -> String {
+        match &self.backend {
+            Backend::Directory(_) => sqlite_texts(&self.url, sql).await.join("\n"),
+            Backend::SqlServerEmulator(server) => emulator::query(server, sql).await,
+            Backend::Server(server, name) => server.sql(name, sql),
         }
     }
 }
@@ -269,5 +271,5 @@ pub(crate) async fn sqlite_texts(url: &DatabaseUrl, sql: &str) -> Vec<String> {
 /// A registry and its database.
 pub(crate) struct Registry {
     pub(crate) store: SqlStore,
-    pub(crate) place: Place,
+    pub(crate) database: TestDatabase,
 }

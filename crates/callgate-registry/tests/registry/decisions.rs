@@ -59,8 +59,8 @@ fn rows() -> impl Strategy<Value = Rows> {
     ];
     // Grants can refer only to sections that have rows.
     let grants = prop::collection::vec((0..SECTIONS.len() - 1, value.clone()), 0..4);
-    let own = prop::collection::btree_map(0..SECTIONS.len() - 1, value.clone(), 0..3);
-    let user = (prop::option::weighted(0.8, 0..ROLES), own)
+    let user_grants = prop::collection::btree_map(0..SECTIONS.len() - 1, value.clone(), 0..3);
+    let user = (prop::option::weighted(0.8, 0..ROLES), user_grants)
         .prop_map(|(role, grants)| UserRows { role, grants: grants.into_iter().collect() });
     let named = prop::collection::vec(0..SECTIONS.len(), 0..2);
     let actions = prop::collection::btree_map(0..SECTIONS.len(), value, 0..3);
@@ -85,13 +85,13 @@ impl Rows {
     fn allows(&self, caller: Option<usize>, needs: &[(usize, i64)]) -> bool {
         let user = caller.map(|caller| &self.users[caller]);
         needs.iter().all(|&(section, need)| {
-            let of = |rows: &[(usize, String)]| {
+            let lowest = |rows: &[(usize, String)]| {
                 let rows = rows.iter().filter(|row| row.0 == section);
                 rows.map(|row| row.1.trim().parse().unwrap_or(0) / 2).min()
             };
             let role = user.map_or(Some(0), |user| user.role);
-            let own = user.and_then(|user| of(&user.grants));
-            let granted = own.or_else(|| role.and_then(|role| of(&self.roles[role])));
+            let user_grant = user.and_then(|user| lowest(&user.grants));
+            let granted = user_grant.or_else(|| role.and_then(|role| lowest(&self.roles[role])));
             let granted = match section {
                 0 => user.map_or(0, |_| granted.unwrap_or(1)),
                 _ => granted.unwrap_or(0),
@@ -105,8 +105,10 @@ impl Rows {
         let method = &self.methods[method];
         // A mask that is not a number, or above 6, is higher than any grant.
         let need = |mask: &str| mask.trim().parse().map_or(4, |mask: i64| ((mask + 1) / 2).max(1));
-        let actions: Vec<_> = method.actions.iter().map(|it| (it.0, need(&it.1))).collect();
-        let named = method.named.iter().filter(|named| !actions.iter().any(|it| it.0 == **named));
+        let actions: Vec<_> =
+            method.actions.iter().map(|(section, mask)| (*section, need(mask))).collect();
+        let named =
+            method.named.iter().filter(|named| !actions.iter().any(|action| action.0 == **named));
         let needs: Vec<_> = named.map(|named| (*named, 4)).chain(actions.iter().copied()).collect();
         method.exposed.unwrap_or(!self.marked) && self.allows(caller, &needs)
     }
@@ -138,8 +140,9 @@ impl Rows {
             ));
         }
         for (index, method) in self.methods.iter().enumerate() {
-            let exposed = method.exposed.map_or("NULL".to_owned(), |it| u8::from(it).to_string());
-            let named: Vec<&str> = method.named.iter().map(|it| SECTIONS[*it]).collect();
+            let exposed =
+                method.exposed.map_or("NULL".to_owned(), |exposed| u8::from(exposed).to_string());
+            let named: Vec<&str> = method.named.iter().map(|section| SECTIONS[*section]).collect();
             sql.push(format!(
                 "INSERT INTO rpc_methods (rpc_method, upstream, safety, exposed, sections)
                  VALUES ('m{index}', 'app', 'read_only', {exposed}, '{}')",
@@ -194,7 +197,7 @@ fn needs_write() -> String {
 
 /// Needs write on `b`.
 #[resource(uri = "test://t/{id}", name = "t", section("b", write))]
-fn needs_write_too(id: String) -> String {
+fn needs_write_template(id: String) -> String {
     id
 }
 
@@ -338,32 +341,35 @@ impl Endpoints<'_> {
     /// For each endpoint of prompts and of resources, returns whether the endpoint serves the caller.
     async fn features(&self) -> [Vec<(String, bool)>; 2] {
         let [mut prompt, mut resource] = [Vec::new(), Vec::new()];
-        let ask =
-            async |to: &mut Vec<_>, method: &str, params: Value, pointer: &str, value: &str| {
-                for (endpoint, reply) in self.mcp(method, params).await {
-                    to.push((
-                        format!("{endpoint} {value}"),
-                        reply.pointer(pointer) == Some(&json!(value)),
-                    ));
-                }
-            };
+        let record = async |results: &mut Vec<_>,
+                            method: &str,
+                            params: Value,
+                            pointer: &str,
+                            value: &str| {
+            for (endpoint, reply) in self.mcp(method, params).await {
+                results.push((
+                    format!("{endpoint} {value}"),
+                    reply.pointer(pointer) == Some(&json!(value)),
+                ));
+            }
+        };
         let get = json!({"name": "p", "arguments": {"name": "said"}});
-        ask(&mut prompt, "prompts/list", json!({}), "/result/prompts/0/name", "p").await;
-        ask(&mut prompt, "prompts/get", get, "/result/messages/0/content/text", "said").await;
+        record(&mut prompt, "prompts/list", json!({}), "/result/prompts/0/name", "p").await;
+        record(&mut prompt, "prompts/get", get, "/result/messages/0/content/text", "said").await;
         let argument = json!({"name": "name", "value": ""});
         let of_prompt = json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": argument});
         let of_template =
             json!({"ref": {"type": "ref/resource", "uri": "test://t/{id}"}, "argument": argument});
         let completed = "/result/completion/values/0";
-        ask(&mut prompt, "completion/complete", of_prompt, completed, "completed").await;
-        ask(&mut resource, "completion/complete", of_template, completed, "completed").await;
+        record(&mut prompt, "completion/complete", of_prompt, completed, "completed").await;
+        record(&mut resource, "completion/complete", of_template, completed, "completed").await;
         let listed = "/result/resources/1/uri";
-        ask(&mut resource, "resources/list", json!({}), listed, "test://r").await;
+        record(&mut resource, "resources/list", json!({}), listed, "test://r").await;
         let listed = "/result/resourceTemplates/0/uriTemplate";
-        ask(&mut resource, "resources/templates/list", json!({}), listed, "test://t/{id}").await;
+        record(&mut resource, "resources/templates/list", json!({}), listed, "test://t/{id}").await;
         let text = "/result/contents/0/text";
-        ask(&mut resource, "resources/read", json!({"uri": "test://r"}), text, "read").await;
-        ask(&mut resource, "resources/read", json!({"uri": "test://t/7"}), text, "7").await;
+        record(&mut resource, "resources/read", json!({"uri": "test://r"}), text, "read").await;
+        record(&mut resource, "resources/read", json!({"uri": "test://t/7"}), text, "7").await;
         [prompt, resource]
     }
 }
@@ -374,17 +380,17 @@ fn request(method: &str, params: &Value) -> Value {
 
 /// Serves the rows and compares all endpoints, for all callers, with the reference.
 async fn check(rows: &Rows) -> Result<(), TestCaseError> {
-    let place = Kind::Sqlite.registry().await;
+    let test_registry = Kind::Sqlite.registry().await;
     let tokens: Vec<Token> = rows.users.iter().map(|_| Token::generate().unwrap()).collect();
-    place.place.sql(&rows.sql(&tokens)).await;
+    test_registry.database.sql(&rows.sql(&tokens)).await;
     let exposure = if rows.marked { Exposure::Marked } else { Exposure::All };
-    let registry = Registry::new(Arc::new(place.store)).exposure(exposure);
+    let registry = Registry::new(Arc::new(test_registry.store)).exposure(exposure);
     let app = App::default();
     let gateway = Callgate::builder()
         .local(code())
         .upstream("app", app.clone())
         .prompts(prompts![needs_read])
-        .resources(resources![needs_write, needs_write_too])
+        .resources(resources![needs_write, needs_write_template])
         .completion(Names)
         .authenticate(registry.authenticator())
         .sessions(registry.sessions().await.unwrap())
@@ -406,27 +412,22 @@ async fn check(rows: &Rows) -> Result<(), TestCaseError> {
         for (endpoint, listed) in endpoints.lists().await {
             prop_assert_eq!(&listed, &expected, "{} for {:?}", endpoint, caller);
         }
-        for method in (0..rows.methods.len()).map(|it| format!("m{it}")).chain(["code".to_owned()])
-        {
+        let row_methods = (0..rows.methods.len()).map(|index| format!("m{index}"));
+        for method in row_methods.chain(["code".to_owned()]) {
             let before = app.0.load(Ordering::SeqCst);
-            let may = expected.contains(&method);
+            let is_allowed = expected.contains(&method);
             for (endpoint, served) in endpoints.uses(&method).await {
-                prop_assert_eq!(served, may, "{} of {} for {:?}", endpoint, method, caller);
+                prop_assert_eq!(served, is_allowed, "{} of {} for {:?}", endpoint, method, caller);
             }
-            let ran = app.0.load(Ordering::SeqCst) - before;
+            let runs = app.0.load(Ordering::SeqCst) - before;
             let is_row = method != "code";
-            prop_assert_eq!(ran, if may && is_row { 8 } else { 0 }, "runs of {}", method);
+            prop_assert_eq!(runs, if is_allowed && is_row { 8 } else { 0 }, "runs of {}", method);
         }
         let needs = [[(1, 1)], [(2, 2)]];
         for (uses, needs) in endpoints.features().await.into_iter().zip(needs) {
             for (endpoint, served) in uses {
-                prop_assert_eq!(
-                    served,
-                    rows.allows(caller, &needs),
-                    "{} for {:?}",
-                    endpoint,
-                    caller
-                );
+                let is_allowed = rows.allows(caller, &needs);
+                prop_assert_eq!(served, is_allowed, "{} for {:?}", endpoint, caller);
             }
         }
     }
@@ -435,7 +436,7 @@ async fn check(rows: &Rows) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn every_endpoint_decides_as_the_reference_does() {
+fn each_endpoint_makes_the_same_access_decision_as_the_reference() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let config =
         ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() };

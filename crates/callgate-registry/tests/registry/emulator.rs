@@ -21,11 +21,11 @@ async fn connect(server: &SqlServerEmulator) -> Client<Compat<TcpStream>> {
 pub(crate) async fn try_sql(server: &SqlServerEmulator, sql: &str) -> Result<(), String> {
     let mut client = connect(server).await;
     for batch in sql.split("\nGO\n") {
-        let done = match client.simple_query(batch).await {
+        let result = match client.simple_query(batch).await {
             Ok(results) => results.into_results().await.map(drop),
             Err(error) => Err(error),
         };
-        done.map_err(|error| error.to_string())?;
+        result.map_err(|error| error.to_string())?;
     }
     Ok(())
 }

@@ -16,14 +16,14 @@ pub(crate) fn path(dialect: Dialect) -> PathBuf {
 }
 
 fn text(dialect: Dialect) -> String {
-    let what = match dialect {
+    let database = match dialect {
         Dialect::Sqlite => "SQLite",
         Dialect::Postgres => "PostgreSQL",
         Dialect::MySql => "MySQL and MariaDB",
         Dialect::SqlServer => "SQL Server",
     };
     format!(
-        "-- Callgate's registry for {what}, as `callgate migrate` creates it in an empty database.\n\
+        "-- Callgate's registry for {database}, as `callgate migrate` creates it in an empty database.\n\
          -- Generated from crates/callgate-registry/src/db/schema.rs. To change this file, change the source and run\n\
          --     INSTA_UPDATE=always cargo test -p callgate-registry install_files\n\
          -- To print this script with Festi's table names: callgate migrate --dry-run --preset festi --database URL\n\n{}",
@@ -32,7 +32,7 @@ fn text(dialect: Dialect) -> String {
 }
 
 #[test]
-fn the_install_files_are_what_the_migrations_make() {
+fn install_files_contain_the_statements_of_the_migrations() {
     for dialect in [Dialect::Sqlite, Dialect::Postgres, Dialect::MySql, Dialect::SqlServer] {
         let (path, text) = (path(dialect), text(dialect));
         if std::env::var_os("INSTA_UPDATE").is_some_and(|update| update == "always") {

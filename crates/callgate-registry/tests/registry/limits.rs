@@ -13,10 +13,10 @@ use callgate_registry::{
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::databases::{Kind, Place};
+use crate::databases::{Kind, TestDatabase};
 
 /// Longer than any step takes.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 fn options() -> DatabaseOptions {
     DatabaseOptions { statement_timeout: Duration::from_secs(2), ..DatabaseOptions::default() }
@@ -28,7 +28,7 @@ fn token(number: u32) -> NewToken {
 }
 
 /// Checks that writes of tokens and keys do not wait for an import.
-async fn while_somebody_imports<C>(kind: Kind)
+async fn writes_during_an_import<C>(kind: Kind)
 where
     C: sqlx::Connection,
     for<'c> &'c mut C: sqlx::Executor<'c, Database = C::Database>,
@@ -59,19 +59,19 @@ where
 }
 
 #[tokio::test]
-async fn an_import_into_postgres_holds_no_token_up() {
-    while_somebody_imports::<sqlx::PgConnection>(Kind::Postgres).await;
+async fn an_import_does_not_delay_writes_of_tokens_and_keys_on_postgres() {
+    writes_during_an_import::<sqlx::PgConnection>(Kind::Postgres).await;
 }
 
 #[tokio::test]
-async fn an_import_into_mariadb_holds_no_token_up() {
-    while_somebody_imports::<sqlx::MySqlConnection>(Kind::MariaDb).await;
+async fn an_import_does_not_delay_writes_of_tokens_and_keys_on_mariadb() {
+    writes_during_an_import::<sqlx::MySqlConnection>(Kind::MariaDb).await;
 }
 
 /// Another program has locked the second of two rows and waits for the first. This program has locked the first row and
 /// waits for the second. The other program has changed more rows, or waits longer, so the database aborts the
 /// transaction of this program.
-async fn in_each_others_way<C>(kind: Kind, begin: &str, waiting: &'static str)
+async fn record_token_uses_in_a_deadlock<C>(kind: Kind, begin: &str, count_waiting: &'static str)
 where
     C: sqlx::Connection,
     for<'c> &'c mut C: sqlx::Executor<'c, Database = C::Database>,
@@ -94,26 +94,29 @@ where
         other.execute(AssertSqlSafe(change)).await.unwrap();
     }
     let store = Arc::new(store);
-    let noting = tokio::spawn({
+    let recording = tokio::spawn({
         let store = Arc::clone(&store);
         async move { store.record_token_uses(&uses).await }
     });
     let name = database.name.clone();
-    let until_it_waits =
-        tokio::task::spawn_blocking(move || while server.sql(&name, waiting).trim() == "0" {});
-    tokio::time::timeout(PATIENCE, until_it_waits).await.unwrap().unwrap();
+    let wait_for_lock =
+        tokio::task::spawn_blocking(
+            move || while server.sql(&name, count_waiting).trim() == "0" {},
+        );
+    tokio::time::timeout(TIMEOUT, wait_for_lock).await.unwrap().unwrap();
     let change = format!("UPDATE callgate_tokens SET name = 'other' WHERE id = {first}");
     other.execute(AssertSqlSafe(change)).await.unwrap();
     other.execute("COMMIT").await.unwrap();
-    noting.await.unwrap().unwrap();
-    let noted = store.tokens().await.unwrap();
-    let noted = noted.iter().filter(|row| row.last_used_at == Some(1_000) && row.name == "other");
-    assert_eq!(noted.count(), 2);
+    recording.await.unwrap().unwrap();
+    let recorded = store.tokens().await.unwrap();
+    let recorded =
+        recorded.iter().filter(|row| row.last_used_at == Some(1_000) && row.name == "other");
+    assert_eq!(recorded.count(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_has_to_give_way_to_another_program_of_postgres_tries_again() {
-    in_each_others_way::<sqlx::PgConnection>(
+async fn token_uses_are_recorded_despite_a_deadlock_on_postgres() {
+    record_token_uses_in_a_deadlock::<sqlx::PgConnection>(
         Kind::Postgres,
         "SET deadlock_timeout = '1min'; BEGIN",
         "SELECT COUNT(*) FROM pg_stat_activity \
@@ -123,8 +126,8 @@ async fn who_has_to_give_way_to_another_program_of_postgres_tries_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_has_to_give_way_to_another_program_of_mariadb_tries_again() {
-    in_each_others_way::<sqlx::MySqlConnection>(
+async fn token_uses_are_recorded_despite_a_deadlock_on_mariadb() {
+    record_token_uses_in_a_deadlock::<sqlx::MySqlConnection>(
         Kind::MariaDb,
         "BEGIN",
         "SELECT COUNT(*) FROM information_schema.innodb_trx t \
@@ -135,14 +138,14 @@ async fn who_has_to_give_way_to_another_program_of_mariadb_tries_again() {
 }
 
 /// Creates a view whose rows are slow to read.
-async fn slow(kind: Kind, view: &str) -> String {
-    let place = kind.place().await;
-    place.migrate(None).await.unwrap();
-    let store = SqlStore::open(&place.url, &options(), None).await.unwrap();
+async fn slow_statement_error(kind: Kind, view: &str) -> String {
+    let database = kind.database().await;
+    database.migrate(None).await.unwrap();
+    let store = SqlStore::open(&database.url, &options(), None).await.unwrap();
     store.set_meta("a", "b").await.unwrap();
-    place.sql(&format!("ALTER TABLE callgate_meta RENAME TO facts; {view}")).await;
+    database.sql(&format!("ALTER TABLE callgate_meta RENAME TO facts; {view}")).await;
     let error = store.meta("a").await.unwrap_err();
-    place.sql("DROP VIEW callgate_meta; ALTER TABLE facts RENAME TO callgate_meta").await;
+    database.sql("DROP VIEW callgate_meta; ALTER TABLE facts RENAME TO callgate_meta").await;
     assert_eq!(store.meta("a").await.unwrap().as_deref(), Some("b"));
     let StoreError::Database(error) = error else { panic!("{error:?}") };
     assert_eq!(error.kind, DatabaseErrorKind::Unavailable, "{error}");
@@ -150,106 +153,107 @@ async fn slow(kind: Kind, view: &str) -> String {
 }
 
 #[tokio::test]
-async fn postgres_ends_a_statement_that_takes_too_long() {
+async fn postgres_aborts_a_statement_at_its_time_limit() {
     let view = "CREATE VIEW callgate_meta AS SELECT name, value FROM facts, pg_sleep(60)";
-    let said = slow(Kind::Postgres, view).await;
-    assert!(said.contains("statement timeout"), "{said}");
+    let message = slow_statement_error(Kind::Postgres, view).await;
+    assert!(message.contains("statement timeout"), "{message}");
 }
 
 #[tokio::test]
-async fn mariadb_ends_a_statement_that_takes_too_long() {
+async fn mariadb_aborts_a_statement_at_its_time_limit() {
     let view = "CREATE VIEW callgate_meta AS SELECT name, value FROM facts WHERE SLEEP(60) = 0";
-    let said = slow(Kind::MariaDb, view).await;
-    assert!(said.contains("max_statement_time"), "{said}");
+    let message = slow_statement_error(Kind::MariaDb, view).await;
+    assert!(message.contains("max_statement_time"), "{message}");
 }
 
 /// A proxy that can drop connections silently, as routers do: data is neither delivered nor refused.
-struct Router {
+struct DroppingProxy {
     address: SocketAddr,
     /// Number of times that the proxy has dropped all connections.
-    forgotten: Arc<AtomicUsize>,
-    passed: Arc<AtomicUsize>,
+    drops: Arc<AtomicUsize>,
+    connections: Arc<AtomicUsize>,
 }
 
-impl Router {
-    async fn to(server: SocketAddr) -> Self {
+impl DroppingProxy {
+    async fn start(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (forgotten, passed) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
-        let router =
-            Self { address, forgotten: Arc::clone(&forgotten), passed: Arc::clone(&passed) };
+        let (drops, connections) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let proxy =
+            Self { address, drops: Arc::clone(&drops), connections: Arc::clone(&connections) };
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let server = TcpStream::connect(server).await.unwrap();
-                passed.fetch_add(1, Ordering::SeqCst);
+                connections.fetch_add(1, Ordering::SeqCst);
                 let (client, server) = (client.into_split(), server.into_split());
-                tokio::spawn(pass(client.0, server.1, Arc::clone(&forgotten)));
-                tokio::spawn(pass(server.0, client.1, Arc::clone(&forgotten)));
+                tokio::spawn(forward(client.0, server.1, Arc::clone(&drops)));
+                tokio::spawn(forward(server.0, client.1, Arc::clone(&drops)));
             }
         });
-        router
+        proxy
     }
 }
 
-async fn pass(
+async fn forward(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
-    forgotten: Arc<AtomicUsize>,
+    drops: Arc<AtomicUsize>,
 ) {
-    let since = forgotten.load(Ordering::SeqCst);
+    let drops_before = drops.load(Ordering::SeqCst);
     let mut bytes = vec![0; 16_384];
     while let Ok(count) = from.read(&mut bytes).await
         && count > 0
     {
-        if forgotten.load(Ordering::SeqCst) == since && to.write_all(&bytes[..count]).await.is_err()
+        if drops.load(Ordering::SeqCst) == drops_before
+            && to.write_all(&bytes[..count]).await.is_err()
         {
             return;
         }
     }
 }
 
-async fn forgotten_on_the_way(kind: Kind) {
+async fn replaces_dropped_connections(kind: Kind) {
     let server = kind.server();
     let database = server.database();
-    let router = Router::to(server.address()).await;
-    let url = server.url(&database.name, router.address).parse().unwrap();
+    let proxy = DroppingProxy::start(server.address()).await;
+    let url = server.url(&database.name, proxy.address).parse().unwrap();
     SqlStore::migrate(&url, &DatabaseOptions::default(), None).await.unwrap();
     let store = SqlStore::open(&url, &DatabaseOptions::default(), None).await.unwrap();
-    let before = router.passed.load(Ordering::SeqCst);
+    let before = proxy.connections.load(Ordering::SeqCst);
     // Several at once, so that the pool keeps several connections.
-    let (one, two, three) =
+    let (first, second, third) =
         tokio::join!(store.catalog_rows(), store.access_rows(), store.catalog_rows());
-    assert!(one.is_ok() && two.is_ok() && three.is_ok());
-    assert!(router.passed.load(Ordering::SeqCst) > before, "the proxy is in use");
-    router.forgotten.fetch_add(1, Ordering::SeqCst);
+    assert!(first.is_ok() && second.is_ok() && third.is_ok());
+    assert!(proxy.connections.load(Ordering::SeqCst) > before, "the proxy is in use");
+    proxy.drops.fetch_add(1, Ordering::SeqCst);
     for _ in 0..4 {
         store.change_counters().await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn connections_to_postgres_that_were_forgotten_on_the_way_are_replaced() {
-    forgotten_on_the_way(Kind::Postgres).await;
+async fn silently_dropped_connections_to_postgres_are_replaced() {
+    replaces_dropped_connections(Kind::Postgres).await;
 }
 
 #[tokio::test]
-async fn connections_to_mariadb_that_were_forgotten_on_the_way_are_replaced() {
-    forgotten_on_the_way(Kind::MariaDb).await;
+async fn silently_dropped_connections_to_mariadb_are_replaced() {
+    replaces_dropped_connections(Kind::MariaDb).await;
 }
 
 /// Inserts PostgreSQL's `infinity` with plain SQL.
 #[tokio::test]
-async fn times_of_postgres_without_an_end_are_far_ones() {
+async fn infinite_times_of_postgres_become_the_earliest_and_latest_times() {
     let registry = Kind::Postgres.registry().await;
-    let (store, place): (&SqlStore, &Place) = (&registry.store, &registry.place);
+    let (store, database): (&SqlStore, &TestDatabase) = (&registry.store, &registry.database);
     let digests = ["a", "b", "c"].map(|digit| digit.repeat(64));
-    let [never, over, plain] = &digests;
-    place
+    let [never, expired, plain] = &digests;
+    database
         .sql(&format!(
             "INSERT INTO callgate_tokens
                  (id_user, name, digest, created_at, expires_at, last_used_at)
              VALUES (1, 'never', '{never}', '-infinity', 'infinity', 'infinity'),
-                    (1, 'over', '{over}', now(), '-infinity', NULL),
+                    (1, 'over', '{expired}', now(), '-infinity', NULL),
                     (1, 'plain', '{plain}', now(), NULL, NULL);
              INSERT INTO callgate_credentials (id_user, upstream, secret, set_at)
              VALUES (1, 'shop', 's', 'infinity');

@@ -2,7 +2,7 @@
 
 use sqlx::{Connection as _, Row as _};
 
-use crate::databases::{Kind, Place};
+use crate::databases::{Kind, TestDatabase};
 
 /// Conditions with which operations look up rows.
 const LOOKUPS: &[&str] = &[
@@ -36,8 +36,8 @@ const LOOKUPS: &[&str] = &[
 ];
 
 /// Returns SQLite's query plan.
-async fn sqlite_plan(place: &Place, sql: &str) -> String {
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(place.url.path().unwrap());
+async fn sqlite_plan(database: &TestDatabase, sql: &str) -> String {
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(database.url.path().unwrap());
     let mut connection = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
     let sql = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
     let rows = sqlx::query(sql).fetch_all(&mut connection).await.unwrap();
@@ -47,10 +47,10 @@ async fn sqlite_plan(place: &Place, sql: &str) -> String {
 
 #[tokio::test]
 async fn each_lookup_has_an_index_in_sqlite() {
-    let place = Kind::Sqlite.registry().await.place;
+    let database = Kind::Sqlite.registry().await.database;
     for lookup in LOOKUPS {
-        let sql = format!("SELECT * FROM {}", lookup.replace("{now}", place.now()));
-        let plan = sqlite_plan(&place, &sql).await;
+        let sql = format!("SELECT * FROM {}", lookup.replace("{now}", database.now()));
+        let plan = sqlite_plan(&database, &sql).await;
         assert!(plan.starts_with("SEARCH") && !plan.contains('\n'), "{sql}: {plan}");
     }
 }
@@ -58,11 +58,11 @@ async fn each_lookup_has_an_index_in_sqlite() {
 /// The plan must not read the whole table, even if the table is empty.
 #[tokio::test]
 async fn each_lookup_has_an_index_in_postgres() {
-    let place = Kind::Postgres.registry().await.place;
+    let database = Kind::Postgres.registry().await.database;
     for lookup in LOOKUPS {
-        let sql = format!("SELECT * FROM {}", lookup.replace("{now}", place.now()));
-        let with = "SET enable_seqscan = off; SET enable_bitmapscan = off";
-        let plan = place.sql(&format!("{with}; EXPLAIN {sql}")).await;
+        let sql = format!("SELECT * FROM {}", lookup.replace("{now}", database.now()));
+        let settings = "SET enable_seqscan = off; SET enable_bitmapscan = off";
+        let plan = database.sql(&format!("{settings}; EXPLAIN {sql}")).await;
         assert!(plan.contains("Index Cond") && !plan.contains("Sort"), "{sql}: {plan}");
     }
 }

@@ -4,7 +4,7 @@
 mod contract;
 mod databases;
 mod decisions;
-mod encrypting;
+mod tls_proxy;
 mod install;
 mod layers;
 mod limits;

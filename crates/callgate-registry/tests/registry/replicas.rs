@@ -24,7 +24,7 @@ use tower::ServiceExt as _;
 use crate::databases::Kind;
 
 /// Longer than any step takes on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{
     "protocolVersion":"2025-06-18","capabilities":{"elicitation":{}},
     "clientInfo":{"name":"test","version":"1"}}}"#;
@@ -53,13 +53,13 @@ macro_rules! fleets {
 }
 
 fleets! {
-    an_answer_finds_its_call_whichever_gateways_have_them,
-    a_cancellation_finds_its_call_and_no_other,
-    a_session_that_is_ended_at_one_gateway_is_over_at_all,
-    what_a_client_sets_at_one_gateway_counts_at_the_others,
-    clients_hear_of_changes_whichever_gateway_they_listen_at,
-    a_revoked_token_is_refused_by_all_gateways,
-    a_gateway_begins_with_the_messages_of_now_and_none_stays,
+    an_answer_reaches_its_call_on_another_server,
+    a_cancellation_reaches_only_its_call_on_another_server,
+    a_session_that_ends_on_one_server_ends_on_all_servers,
+    a_log_level_that_is_set_on_one_server_applies_on_the_others,
+    clients_are_notified_of_changes_by_each_server,
+    a_revoked_token_is_refused_by_all_servers,
+    a_new_server_ignores_earlier_messages_and_messages_are_deleted_by_age,
     no_session_is_lost_while_keys_are_replaced,
 }
 
@@ -77,8 +77,8 @@ fn methods(cancelled: &Arc<AtomicUsize>) -> Local {
     let mut local = Local::default();
     local.content_method(method("greet"), async |context: Context, _: Value| {
         let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
-        let said = context.client.ask("name", Elicit::form("Who are you?", schema)).await?;
-        Ok(Content::text(format!("Hello, {}!", said.content["name"])))
+        let reply = context.client.ask("name", Elicit::form("Who are you?", schema)).await?;
+        Ok(Content::text(format!("Hello, {}!", reply.content["name"])))
     });
     local.content_method(method("log"), async |context: Context, _: Value| {
         context.client.log(LogLevel::Debug, "test", "heard");
@@ -111,7 +111,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    async fn of(kind: Kind, count: usize) -> Self {
+    async fn new(kind: Kind, count: usize) -> Self {
         let registry = kind.registry().await;
         let user = registry.store.add_user("ada", None).await.unwrap();
         let token = Token::generate().unwrap();
@@ -131,7 +131,7 @@ impl Fleet {
     }
 
     async fn start(&mut self) {
-        let registry = Registry::new(Arc::new(self.registry.place.open(None).await.unwrap()));
+        let registry = Registry::new(Arc::new(self.registry.database.open(None).await.unwrap()));
         let gateway = Callgate::builder()
             .local(methods(&self.cancelled))
             .authenticate(registry.authenticator())
@@ -153,7 +153,7 @@ impl Fleet {
     }
 
     /// Sends a request to one of the servers.
-    async fn send(&self, at: usize, verb: &str, session: Option<&str>, body: String) -> Reply {
+    async fn send(&self, server: usize, verb: &str, session: Option<&str>, body: String) -> Reply {
         let mut request = Request::builder()
             .method(verb)
             .uri("/mcp")
@@ -163,11 +163,11 @@ impl Fleet {
         if let Some(session) = session {
             request = request.header("mcp-session-id", session);
         }
-        self.respond(at, request.body(Body::from(body)).unwrap()).await
+        self.respond(server, request.body(Body::from(body)).unwrap()).await
     }
 
-    async fn respond(&self, at: usize, request: Request<Body>) -> Reply {
-        let router = self.gateways.get(at).unwrap().0.router();
+    async fn respond(&self, server: usize, request: Request<Body>) -> Reply {
+        let router = self.gateways.get(server).unwrap().0.router();
         let response = router.oneshot(request).await.unwrap();
         let session = response.headers().get("mcp-session-id");
         let session = session.map(|id| id.to_str().unwrap().to_owned());
@@ -176,7 +176,7 @@ impl Fleet {
     }
 
     /// Opens a notification stream of a modern client.
-    async fn listen(&self, at: usize) -> Reply {
+    async fn listen(&self, server: usize) -> Reply {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": MODERN,
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -189,27 +189,27 @@ impl Fleet {
             .header("accept", "text/event-stream, application/json")
             .header("mcp-protocol-version", MODERN)
             .header("mcp-method", "subscriptions/listen");
-        let mut reply = self.respond(at, request.body(Body::from(body)).unwrap()).await;
+        let mut reply = self.respond(server, request.body(Body::from(body)).unwrap()).await;
         let acknowledged = reply.next().await.unwrap();
         assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
         reply
     }
 
-    async fn initialize(&self, at: usize) -> String {
-        self.send(at, "POST", None, INITIALIZE.to_owned()).await.session.unwrap()
+    async fn initialize(&self, server: usize) -> String {
+        self.send(server, "POST", None, INITIALIZE.to_owned()).await.session.unwrap()
     }
 
     /// Starts a call. Its stream is open, so the call is running.
-    async fn call(&self, at: usize, session: &str, name: &str) -> Reply {
+    async fn call(&self, server: usize, session: &str, name: &str) -> Reply {
         let reply =
-            self.send(at, "POST", Some(session), request("tools/call", &json!({"name": name})));
+            self.send(server, "POST", Some(session), request("tools/call", &json!({"name": name})));
         let reply = reply.await;
         assert_eq!(reply.status, 200);
         reply
     }
 
-    async fn status(&self, at: usize, session: &str) -> u16 {
-        self.send(at, "POST", Some(session), request("ping", &json!({}))).await.status
+    async fn status(&self, server: usize, session: &str) -> u16 {
+        self.send(server, "POST", Some(session), request("ping", &json!({}))).await.status
     }
 }
 
@@ -238,7 +238,7 @@ struct Reply {
 impl Reply {
     /// Returns the next message, or `None` at the end.
     async fn next(&mut self) -> Option<Value> {
-        tokio::time::timeout(PATIENCE, self.message()).await.unwrap()
+        tokio::time::timeout(TIMEOUT, self.message()).await.unwrap()
     }
 
     async fn message(&mut self) -> Option<Value> {
@@ -258,10 +258,10 @@ impl Reply {
 }
 
 /// Polls until the condition holds.
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+async fn wait_until(name: &str, mut condition: impl AsyncFnMut() -> bool) {
     let started = Instant::now();
-    while !is_so().await {
-        assert!(started.elapsed() < PATIENCE, "never: {what}");
+    while !condition().await {
+        assert!(started.elapsed() < TIMEOUT, "never: {name}");
         tokio::task::yield_now().await;
     }
 }
@@ -271,8 +271,8 @@ fn unix_time() -> i64 {
     i64::try_from(now.as_secs()).unwrap()
 }
 
-async fn an_answer_finds_its_call_whichever_gateways_have_them(kind: Kind) {
-    let fleet = Fleet::of(kind, 3).await;
+async fn an_answer_reaches_its_call_on_another_server(kind: Kind) {
+    let fleet = Fleet::new(kind, 3).await;
     for name in ["Ada", "Grace", "Łukasz 🚀"] {
         let session = fleet.initialize(fleet.next()).await;
         let mut call = fleet.call(fleet.next(), &session, "greet").await;
@@ -287,79 +287,79 @@ async fn an_answer_finds_its_call_whichever_gateways_have_them(kind: Kind) {
     }
 }
 
-async fn a_cancellation_finds_its_call_and_no_other(kind: Kind) {
-    let fleet = Fleet::of(kind, 2).await;
-    let (mine, other) = (fleet.initialize(0).await, fleet.initialize(0).await);
-    let mut cancelled = fleet.call(1, &mine, "wait").await;
-    let mut greets = fleet.call(1, &other, "greet").await;
-    let question = greets.next().await.unwrap();
-    assert_eq!(fleet.send(0, "POST", Some(&mine), cancellation()).await.status, 202);
+async fn a_cancellation_reaches_only_its_call_on_another_server(kind: Kind) {
+    let fleet = Fleet::new(kind, 2).await;
+    let (cancelled_session, other_session) = (fleet.initialize(0).await, fleet.initialize(0).await);
+    let mut cancelled = fleet.call(1, &cancelled_session, "wait").await;
+    let mut greeting = fleet.call(1, &other_session, "greet").await;
+    let question = greeting.next().await.unwrap();
+    assert_eq!(fleet.send(0, "POST", Some(&cancelled_session), cancellation()).await.status, 202);
     assert!(cancelled.next().await.is_none(), "nothing is sent");
     assert_eq!(fleet.cancelled.load(Ordering::SeqCst), 1);
-    fleet.send(0, "POST", Some(&other), answer(&question, "Ada")).await;
-    assert!(greets.next().await.unwrap()["result"].is_object(), "the other call continues");
+    fleet.send(0, "POST", Some(&other_session), answer(&question, "Ada")).await;
+    assert!(greeting.next().await.unwrap()["result"].is_object(), "the other call continues");
 }
 
-async fn a_session_that_is_ended_at_one_gateway_is_over_at_all(kind: Kind) {
-    let mut fleet = Fleet::of(kind, 2).await;
+async fn a_session_that_ends_on_one_server_ends_on_all_servers(kind: Kind) {
+    let mut fleet = Fleet::new(kind, 2).await;
     let session = fleet.initialize(1).await;
     let mut call = fleet.call(1, &session, "wait").await;
-    let mut listens = fleet.send(1, "GET", Some(&session), String::new()).await;
+    let mut stream = fleet.send(1, "GET", Some(&session), String::new()).await;
     assert_eq!(fleet.send(0, "DELETE", Some(&session), String::new()).await.status, 204);
     assert!(call.next().await.is_none());
-    assert!(listens.next().await.is_none());
+    assert!(stream.next().await.is_none());
     assert_eq!(fleet.status(1, &session).await, 404);
     fleet.start().await;
     assert_eq!(fleet.status(2, &session).await, 404, "also at a later server");
 }
 
-async fn what_a_client_sets_at_one_gateway_counts_at_the_others(kind: Kind) {
-    let fleet = Fleet::of(kind, 2).await;
+async fn a_log_level_that_is_set_on_one_server_applies_on_the_others(kind: Kind) {
+    let fleet = Fleet::new(kind, 2).await;
     let session = fleet.initialize(0).await;
     let set = request("logging/setLevel", &json!({"level": "debug"}));
     assert_eq!(fleet.send(0, "POST", Some(&session), set).await.status, 200);
-    until("the level counts", async || {
+    wait_until("the level counts", async || {
         let first = fleet.call(1, &session, "log").await.next().await.unwrap();
         first["method"] == "notifications/message"
     })
     .await;
 }
 
-async fn clients_hear_of_changes_whichever_gateway_they_listen_at(kind: Kind) {
-    let fleet = Fleet::of(kind, 2).await;
+async fn clients_are_notified_of_changes_by_each_server(kind: Kind) {
+    let fleet = Fleet::new(kind, 2).await;
     let session = fleet.initialize(0).await;
     let mut listeners = Vec::new();
-    for at in [0, 1] {
-        listeners.push(fleet.send(at, "GET", Some(&session), String::new()).await);
-        listeners.push(fleet.listen(at).await);
+    for server in [0, 1] {
+        listeners.push(fleet.send(server, "GET", Some(&session), String::new()).await);
+        listeners.push(fleet.listen(server).await);
     }
     let store = &fleet.registry.store;
     store.grant(GrantHolder::User(fleet.user), "secrets", Mask::Read).await.unwrap();
     for listener in &mut listeners {
-        let told = listener.next().await.unwrap();
-        assert_eq!(told["method"], "notifications/tools/list_changed");
+        let notification = listener.next().await.unwrap();
+        assert_eq!(notification["method"], "notifications/tools/list_changed");
     }
 }
 
-async fn a_revoked_token_is_refused_by_all_gateways(kind: Kind) {
-    let fleet = Fleet::of(kind, 3).await;
+async fn a_revoked_token_is_refused_by_all_servers(kind: Kind) {
+    let fleet = Fleet::new(kind, 3).await;
     let session = fleet.initialize(0).await;
     let mut listeners = Vec::new();
-    for at in 0..3 {
-        assert_eq!(fleet.status(at, &session).await, 200);
-        listeners.push(fleet.send(at, "GET", Some(&session), String::new()).await);
+    for server in 0..3 {
+        assert_eq!(fleet.status(server, &session).await, 200);
+        listeners.push(fleet.send(server, "GET", Some(&session), String::new()).await);
     }
     fleet.registry.store.revoke_token(fleet.token_id).await.unwrap();
-    for at in 0..3 {
-        until("it is refused", async || fleet.status(at, &session).await == 401).await;
+    for server in 0..3 {
+        wait_until("it is refused", async || fleet.status(server, &session).await == 401).await;
     }
     for mut listener in listeners {
         assert!(listener.next().await.is_none(), "the stream ends");
     }
 }
 
-async fn a_gateway_begins_with_the_messages_of_now_and_none_stays(kind: Kind) {
-    let mut fleet = Fleet::of(kind, 1).await;
+async fn a_new_server_ignores_earlier_messages_and_messages_are_deleted_by_age(kind: Kind) {
+    let mut fleet = Fleet::new(kind, 1).await;
     let session = fleet.initialize(0).await;
     fleet.send(0, "POST", Some(&session), cancellation()).await;
     let store = &fleet.registry.store;
@@ -377,18 +377,18 @@ async fn a_gateway_begins_with_the_messages_of_now_and_none_stays(kind: Kind) {
 }
 
 async fn no_session_is_lost_while_keys_are_replaced(kind: Kind) {
-    let fleet = Fleet::of(kind, 3).await;
+    let fleet = Fleet::new(kind, 3).await;
     let store = &fleet.registry.store;
     let before = fleet.initialize(0).await;
     let old = store.keys(SESSION_KEYS).await.unwrap();
-    let key = NewKey { signs_in: 3, ..NewKey::announced(Duration::ZERO).unwrap() };
+    let key = NewKey { active_in: 3, ..NewKey::announced(Duration::ZERO).unwrap() };
     assert!(store.add_key(&key).await.unwrap());
     let keys = store.keys(SESSION_KEYS).await.unwrap();
     assert_eq!(signing_key(&keys, unix_time()).map(|key| key.id), old.first().map(|key| key.id));
-    let (mut is_over, mut rounds) = (false, 0);
+    let (mut is_replaced, mut rounds) = (false, 0);
     // Continues for some rounds after the new key has begun to sign.
-    while !is_over || rounds % 100 != 0 {
-        is_over =
+    while !is_replaced || rounds % 100 != 0 {
+        is_replaced =
             signing_key(&keys, unix_time() - 1).map(|key| key.id) == keys.first().map(|key| key.id);
         rounds += 1;
         let session = fleet.initialize(fleet.next()).await;
@@ -402,8 +402,9 @@ async fn no_session_is_lost_while_keys_are_replaced(kind: Kind) {
     // signed.
     let after = fleet.initialize(0).await;
     store.remove_keys_before(SESSION_KEYS, keys.first().unwrap().id).await.unwrap();
-    for at in 0..3 {
-        until("the old key is gone", async || fleet.status(at, &before).await == 404).await;
-        assert_eq!(fleet.status(at, &after).await, 200);
+    for server in 0..3 {
+        wait_until("the old key is gone", async || fleet.status(server, &before).await == 404)
+            .await;
+        assert_eq!(fleet.status(server, &after).await, 200);
     }
 }

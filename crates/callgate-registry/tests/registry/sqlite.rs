@@ -12,14 +12,14 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection as _, SqliteConnection};
 
 use crate::contract::catalog;
-use crate::contract::copy::copied;
+use crate::contract::copy::copy_registry;
 use crate::databases::{Kind, Registry};
 
 #[tokio::test]
-async fn values_of_any_kind_are_read_and_what_makes_no_sense_is_quarantined_or_nothing() {
+async fn values_of_any_type_are_read_and_invalid_ones_are_quarantined_or_grant_nothing() {
     let registry = Kind::Sqlite.registry().await;
     registry
-        .place
+        .database
         .sql(
             "INSERT INTO rpc_methods (rpc_method, description, exposed) VALUES ('ok', 7, '1');
              INSERT INTO rpc_methods (rpc_method, title) VALUES ('bad', CAST(x'ff00' AS TEXT));
@@ -41,7 +41,7 @@ async fn values_of_any_kind_are_read_and_what_makes_no_sense_is_quarantined_or_n
 }
 
 #[tokio::test]
-async fn a_missing_and_a_foreign_file_are_told_apart() {
+async fn missing_files_and_files_that_are_not_databases_are_different_errors() {
     let directory = tempfile::tempdir().unwrap();
     let open = async |path: &std::path::Path| {
         let url = DatabaseUrl::sqlite(path);
@@ -51,8 +51,8 @@ async fn a_missing_and_a_foreign_file_are_told_apart() {
     assert!(matches!(open(&missing).await, OpenError::Missing(_)));
     assert!(!missing.exists(), "opening creates no file");
     let text = directory.path().join("text.db");
-    let words = "this is not a database, but it is long enough to be looked at".repeat(9);
-    std::fs::write(&text, words).unwrap();
+    let content = "this is not a database, but it is long enough to be looked at".repeat(9);
+    std::fs::write(&text, content).unwrap();
     let error = open(&text).await;
     assert_eq!(error.to_string(), "file is not a database");
     assert!(error.database().unwrap().advice().is_some());
@@ -61,31 +61,31 @@ async fn a_missing_and_a_foreign_file_are_told_apart() {
 #[tokio::test]
 async fn a_current_registry_is_opened_while_another_process_writes() {
     let registry = Kind::Sqlite.registry().await;
-    let options = SqliteConnectOptions::new().filename(registry.place.url.path().unwrap());
+    let options = SqliteConnectOptions::new().filename(registry.database.url.path().unwrap());
     let mut writer = SqliteConnection::connect_with(&options).await.unwrap();
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut writer).await.unwrap();
     let options =
         DatabaseOptions { statement_timeout: Duration::from_millis(100), ..Default::default() };
-    let opened = SqlStore::migrate(&registry.place.url, &options, None).await;
-    assert!(opened.is_ok_and(|(_, applied)| applied.is_empty()));
+    let result = SqlStore::migrate(&registry.database.url, &options, None).await;
+    assert!(result.is_ok_and(|(_, applied)| applied.is_empty()));
 }
 
 #[tokio::test]
-async fn a_file_with_tables_of_its_own_is_not_touched() {
-    let place = Kind::Sqlite.place().await;
-    place.sql("CREATE TABLE Users (name TEXT)").await;
-    let path = place.url.path().unwrap();
+async fn a_file_with_an_unrelated_table_is_not_changed() {
+    let database = Kind::Sqlite.database().await;
+    database.sql("CREATE TABLE Users (name TEXT)").await;
+    let path = database.url.path().unwrap();
     let before = std::fs::read(path).unwrap();
-    assert!(matches!(place.migrate(None).await, Err(OpenError::TableExists(_))));
+    assert!(matches!(database.migrate(None).await, Err(OpenError::TableExists(_))));
     assert_eq!(std::fs::read(path).unwrap(), before);
     assert!(!path.with_extension("db-wal").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn closed_files_leave_no_log_beside_them() {
+async fn closed_files_leave_no_write_ahead_log() {
     for _ in 0..20 {
-        let Registry { store, place } = Kind::Sqlite.registry().await;
-        let other = place.open(None).await.unwrap();
+        let Registry { store, database } = Kind::Sqlite.registry().await;
+        let other = database.open(None).await.unwrap();
         // Several connections for each store.
         let reads = [&store, &other, &store, &other].map(|store| {
             let store = store.clone();
@@ -96,14 +96,14 @@ async fn closed_files_leave_no_log_beside_them() {
         }
         drop((store, other));
         wait_for_closed_files(Duration::from_mins(1)).await;
-        assert!(!place.url.path().unwrap().with_extension("db-wal").exists());
+        assert!(!database.url.path().unwrap().with_extension("db-wal").exists());
     }
 }
 
 #[tokio::test]
-async fn a_file_that_was_replaced_is_noticed() {
+async fn a_replaced_file_is_detected() {
     let registry = Kind::Sqlite.registry().await;
-    let path = registry.place.url.path().unwrap();
+    let path = registry.database.url.path().unwrap();
     registry.store.change_counters().await.unwrap();
     std::fs::rename(path, path.with_extension("away")).unwrap();
     let kind = async || {
@@ -111,19 +111,24 @@ async fn a_file_that_was_replaced_is_noticed() {
         error.database().unwrap().kind
     };
     assert_eq!(kind().await, DatabaseErrorKind::Replaced);
-    registry.place.migrate(None).await.unwrap();
+    registry.database.migrate(None).await.unwrap();
     assert_eq!(kind().await, DatabaseErrorKind::Replaced);
 }
 
 #[tokio::test]
-async fn the_file_alone_has_all_that_was_copied_to_it() {
+async fn a_copied_registry_is_complete_without_its_write_ahead_log() {
     let from = Kind::Sqlite.registry().await;
     from.store.add_user("ada", None).await.unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let (backup, alone) = (directory.path().join("backup.db"), directory.path().join("alone.db"));
-    assert!(copied(&from.place.url, &DatabaseUrl::sqlite(&backup)).await.unwrap().is_finished());
-    std::fs::copy(&backup, &alone).unwrap();
-    let url = DatabaseUrl::sqlite(&alone);
+    let (backup, copy) = (directory.path().join("backup.db"), directory.path().join("alone.db"));
+    assert!(
+        copy_registry(&from.database.url, &DatabaseUrl::sqlite(&backup))
+            .await
+            .unwrap()
+            .is_finished()
+    );
+    std::fs::copy(&backup, &copy).unwrap();
+    let url = DatabaseUrl::sqlite(&copy);
     let store = SqlStore::open(&url, &DatabaseOptions::default(), None).await.unwrap();
     store.user("ada").await.unwrap();
 }

@@ -12,24 +12,25 @@ use rcgen::{CertifiedKey, KeyPair};
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 
 /// Files with a server's certificate and with the certificate of another server.
-struct Papers {
+struct Certificates {
     directory: tempfile::TempDir,
-    made: CertifiedKey<KeyPair>,
+    identity: CertifiedKey<KeyPair>,
 }
 
-impl Papers {
-    fn make() -> Self {
-        let fresh = || rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-        let (made, other) = (fresh(), fresh());
+impl Certificates {
+    fn generate() -> Self {
+        let generate = || rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let (identity, other) = (generate(), generate());
         let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("own.pem"), made.cert.pem()).unwrap();
+        std::fs::write(directory.path().join("own.pem"), identity.cert.pem()).unwrap();
         std::fs::write(directory.path().join("other.pem"), other.cert.pem()).unwrap();
-        Self { directory, made }
+        Self { directory, identity }
     }
 
     /// Starts a server with the certificate `own.pem`.
     fn server(&self, engine: Engine) -> DatabaseServer {
-        let (certificate, key) = (self.made.cert.pem(), self.made.signing_key.serialize_pem());
+        let (certificate, key) =
+            (self.identity.cert.pem(), self.identity.signing_key.serialize_pem());
         engine.start_with_tls(Path::new(TMP), TlsIdentity { certificate: &certificate, key: &key })
     }
 
@@ -41,13 +42,13 @@ impl Papers {
     }
 }
 
-async fn connects(url: &DatabaseUrl) -> SqlStore {
+async fn connect(url: &DatabaseUrl) -> SqlStore {
     let (store, _) = SqlStore::migrate(url, &DatabaseOptions::default(), None).await.unwrap();
     store.change_counters().await.unwrap();
     store
 }
 
-async fn refused(url: &DatabaseUrl) -> DatabaseErrorKind {
+async fn connect_error_kind(url: &DatabaseUrl) -> DatabaseErrorKind {
     match SqlStore::open(url, &DatabaseOptions::default(), None).await.unwrap_err() {
         OpenError::Database(error) => error.kind,
         other => panic!("{other:?}"),
@@ -55,22 +56,23 @@ async fn refused(url: &DatabaseUrl) -> DatabaseErrorKind {
 }
 
 #[tokio::test]
-async fn postgres_is_trusted_by_its_certificate_and_everything_is_encrypted() {
-    let papers = Papers::make();
-    let server = papers.server(Engine::Postgres);
+async fn postgres_is_verified_by_its_certificate_and_all_connections_are_encrypted() {
+    let certificates = Certificates::generate();
+    let server = certificates.server(Engine::Postgres);
     let database = server.database();
     let by_name = database.url.replace("127.0.0.1", "localhost");
     for parameters in ["sslmode=verify-full", "sslmode=verify-full&sslrootcert=OTHER"] {
-        let url = papers.url(&database.url, parameters);
-        assert_eq!(refused(&url).await, DatabaseErrorKind::Untrusted, "{parameters}");
+        let url = certificates.url(&database.url, parameters);
+        assert_eq!(connect_error_kind(&url).await, DatabaseErrorKind::Untrusted, "{parameters}");
     }
-    let elsewhere = papers.url(&by_name, "sslmode=verify-full&sslrootcert=OWN");
-    assert_eq!(refused(&elsewhere).await, DatabaseErrorKind::Untrusted);
-    connects(&papers.url(&by_name, "sslmode=verify-ca&sslrootcert=OWN")).await;
+    let other_name = certificates.url(&by_name, "sslmode=verify-full&sslrootcert=OWN");
+    assert_eq!(connect_error_kind(&other_name).await, DatabaseErrorKind::Untrusted);
+    connect(&certificates.url(&by_name, "sslmode=verify-ca&sslrootcert=OWN")).await;
     for parameters in ["", "sslmode=prefer", "sslmode=require"] {
-        connects(&papers.url(&database.url, parameters)).await;
+        connect(&certificates.url(&database.url, parameters)).await;
     }
-    let store = connects(&papers.url(&database.url, "sslmode=verify-full&sslrootcert=OWN")).await;
+    let store =
+        connect(&certificates.url(&database.url, "sslmode=verify-full&sslrootcert=OWN")).await;
     store.changed().await;
     store.add_section("s", "S", Mask::Read).await.unwrap();
     let encrypted = "SELECT DISTINCT s.ssl FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) \
@@ -79,33 +81,33 @@ async fn postgres_is_trusted_by_its_certificate_and_everything_is_encrypted() {
 }
 
 #[tokio::test]
-async fn mariadb_is_trusted_by_its_certificate_and_everything_is_encrypted() {
-    let papers = Papers::make();
-    let server = papers.server(Engine::MariaDb);
+async fn mariadb_is_verified_by_its_certificate_and_unencrypted_logins_are_refused() {
+    let certificates = Certificates::generate();
+    let server = certificates.server(Engine::MariaDb);
     let database = server.database();
     let name = &database.name;
-    let safe = format!(
+    let create_user = format!(
         "CREATE USER 'safe'@'127.0.0.1' IDENTIFIED BY 'pw' REQUIRE SSL; \
          GRANT ALL ON {name}.* TO 'safe'@'127.0.0.1'"
     );
-    server.sql(name, &safe);
-    let (by_number, by_name) = (
+    server.sql(name, &create_user);
+    let (by_address, by_name) = (
         format!("mysql://safe:pw@{}/{name}", server.address()),
         format!("mysql://safe:pw@localhost:{}/{name}", server.address().port()),
     );
     for parameters in ["ssl-mode=VERIFY_IDENTITY", "ssl-mode=VERIFY_IDENTITY&ssl-ca=OTHER"] {
-        let url = papers.url(&by_number, parameters);
-        assert_eq!(refused(&url).await, DatabaseErrorKind::Untrusted, "{parameters}");
+        let url = certificates.url(&by_address, parameters);
+        assert_eq!(connect_error_kind(&url).await, DatabaseErrorKind::Untrusted, "{parameters}");
     }
-    let elsewhere = papers.url(&by_name, "ssl-mode=VERIFY_IDENTITY&ssl-ca=OWN");
-    assert_eq!(refused(&elsewhere).await, DatabaseErrorKind::Untrusted);
-    let plain = papers.url(&by_number, "ssl-mode=DISABLED");
-    assert_eq!(refused(&plain).await, DatabaseErrorKind::Denied);
-    connects(&papers.url(&by_name, "ssl-mode=VERIFY_CA&ssl-ca=OWN")).await;
+    let other_name = certificates.url(&by_name, "ssl-mode=VERIFY_IDENTITY&ssl-ca=OWN");
+    assert_eq!(connect_error_kind(&other_name).await, DatabaseErrorKind::Untrusted);
+    let plain = certificates.url(&by_address, "ssl-mode=DISABLED");
+    assert_eq!(connect_error_kind(&plain).await, DatabaseErrorKind::Denied);
+    connect(&certificates.url(&by_name, "ssl-mode=VERIFY_CA&ssl-ca=OWN")).await;
     for parameters in
         ["", "ssl-mode=PREFERRED", "ssl-mode=REQUIRED", "ssl-mode=VERIFY_IDENTITY&ssl-ca=OWN"]
     {
-        let store = connects(&papers.url(&by_number, parameters)).await;
+        let store = connect(&certificates.url(&by_address, parameters)).await;
         store.ensure_sections(&["s".to_owned()]).await.unwrap();
     }
 }
@@ -114,29 +116,33 @@ async fn mariadb_is_trusted_by_its_certificate_and_everything_is_encrypted() {
 const NOT_LOOPBACK: &str = "0.0.0.0";
 
 #[tokio::test]
-async fn servers_beyond_loopback_are_verified_unless_the_url_says_otherwise() {
-    let papers = Papers::make();
-    for (engine, own, unverified) in [
+async fn remote_servers_are_verified_unless_the_url_disables_verification() {
+    let certificates = Certificates::generate();
+    for (engine, trusted, unverified) in [
         (Engine::Postgres, "sslrootcert=OWN", "sslmode=require"),
         (Engine::MariaDb, "ssl-ca=OWN", "ssl-mode=REQUIRED"),
     ] {
-        let server = papers.server(engine);
+        let server = certificates.server(engine);
         let url = server.database().url.replace("127.0.0.1", NOT_LOOPBACK);
-        for parameters in ["", own] {
-            let url = papers.url(&url, parameters);
-            assert_eq!(refused(&url).await, DatabaseErrorKind::Untrusted, "{url} {parameters}");
+        for parameters in ["", trusted] {
+            let url = certificates.url(&url, parameters);
+            assert_eq!(
+                connect_error_kind(&url).await,
+                DatabaseErrorKind::Untrusted,
+                "{url} {parameters}"
+            );
         }
-        connects(&papers.url(&url, unverified)).await;
+        connect(&certificates.url(&url, unverified)).await;
     }
 }
 
 #[tokio::test]
-async fn an_unencrypted_server_beyond_loopback_is_refused_with_a_remedy() {
+async fn an_unencrypted_remote_server_is_refused_with_a_remedy() {
     let server = Engine::Postgres.start(Path::new(TMP));
     let url = server.database().url.replace("127.0.0.1", NOT_LOOPBACK);
-    let opened = SqlStore::migrate(&url.parse().unwrap(), &DatabaseOptions::default(), None).await;
-    let Err(OpenError::Database(error)) = opened else { panic!("{opened:?}") };
+    let result = SqlStore::migrate(&url.parse().unwrap(), &DatabaseOptions::default(), None).await;
+    let Err(OpenError::Database(error)) = result else { panic!("{result:?}") };
     assert_eq!(error.kind, DatabaseErrorKind::Untrusted);
     assert!(error.advice().unwrap().contains("`sslmode=require`"), "{:?}", error.advice());
-    connects(&format!("{url}?sslmode=disable").parse().unwrap()).await;
+    connect(&format!("{url}?sslmode=disable").parse().unwrap()).await;
 }

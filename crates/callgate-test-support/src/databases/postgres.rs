@@ -34,11 +34,13 @@ impl Backend for Postgres {
     }
 
     fn initialise(&self, tmp: &Path, data: &Path) {
-        let secret = data.with_file_name("password");
-        fs::write(&secret, PASSWORD).expect("file is writable");
+        let password_file = data.with_file_name("password");
+        fs::write(&password_file, PASSWORD).expect("file is writable");
         let mut initialise = debian(tmp, PACKAGE, "initdb");
         initialise.arg("-D").arg(data).args(["-U", USER, "-A", "scram-sha-256", "-E", "UTF8"]);
-        initialise.args(["--locale=C.UTF-8", "--no-sync"]).arg(argument("--pwfile=", &secret));
+        initialise
+            .args(["--locale=C.UTF-8", "--no-sync"])
+            .arg(argument("--pwfile=", &password_file));
         run(&mut not_as_root(initialise));
     }
 

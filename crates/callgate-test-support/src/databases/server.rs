@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use tempfile::TempDir;
 
 use super::engine::Engine;
-use crate::process_guard::{ProcessGuard, until};
+use crate::process_guard::{ProcessGuard, poll_until};
 
 /// User of every database.
 pub(super) const USER: &str = "callgate";
@@ -119,8 +119,8 @@ impl DatabaseServer {
     pub fn database(&self) -> TestDatabase {
         let number = self.database_count.fetch_add(1, Ordering::Relaxed);
         // Test processes share the server, and the operating system reuses process ids.
-        let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
-        let name = format!("test_{:x}{since:x}_{number}", std::process::id());
+        let seconds = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
+        let name = format!("test_{:x}{seconds:x}_{number}", std::process::id());
         self.sql(self.engine.backend().default_database(), &format!("CREATE DATABASE {name}"));
         TestDatabase { url: self.url(&name, self.address), name }
     }
@@ -157,7 +157,7 @@ impl DatabaseServer {
     pub fn kill(&self) {
         let guard = self.guard();
         guard.signal("KILL");
-        until(|| guard.has_exited().then_some(()));
+        poll_until(|| guard.has_exited().then_some(()));
     }
 
     /// Suspends the server's processes, as if the network were cut.
@@ -172,7 +172,7 @@ impl DatabaseServer {
 
     /// Starts the server again after [`Self::kill`], with the same address and data.
     pub fn restart(&self) {
-        until(|| {
+        poll_until(|| {
             let mut guard = self.guard();
             guard.restart();
             // A process of the killed server may still block the restart.
@@ -215,16 +215,16 @@ fn data_template(engine: Engine, tmp: &Path) -> PathBuf {
     if template.is_dir() {
         return template;
     }
-    let scratch = temporary_directory();
-    let data = scratch.path().join("data");
+    let temporary = temporary_directory();
+    let data = temporary.path().join("data");
     backend.initialise(tmp, &data);
     fs::create_dir_all(tmp.join("databases")).expect("directory is writable");
-    let copy = TempDir::with_prefix_in("new", tmp.join("databases"));
-    let copy = copy.expect("directory is writable").keep();
-    run(Command::new("cp").arg("-a").arg(data).arg(copy.join("data")));
+    let staging = TempDir::with_prefix_in("new", tmp.join("databases"));
+    let staging = staging.expect("directory is writable").keep();
+    run(Command::new("cp").arg("-a").arg(data).arg(staging.join("data")));
     // Renaming is atomic. Another process may have been faster.
-    let _ = fs::rename(copy.join("data"), &template);
-    let _ = fs::remove_dir_all(copy);
+    let _ = fs::rename(staging.join("data"), &template);
+    let _ = fs::remove_dir_all(staging);
     template
 }
 
@@ -248,12 +248,12 @@ pub(super) fn not_as_root(command: Command) -> Command {
     if !is_owned_by_root(probe.path()) {
         return command;
     }
-    let mut other = Command::new("setpriv");
+    let mut wrapper = Command::new("setpriv");
     let nobody = NOBODY.to_string();
-    other.args(["--reuid", &nobody, "--regid", &nobody, "--clear-groups", "--"]);
-    other.arg(command.get_program()).args(command.get_args());
-    other.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    other
+    wrapper.args(["--reuid", &nobody, "--regid", &nobody, "--clear-groups", "--"]);
+    wrapper.arg(command.get_program()).args(command.get_args());
+    wrapper.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    wrapper
 }
 
 /// Returns the output of `--version` as a file name.

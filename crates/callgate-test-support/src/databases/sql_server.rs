@@ -82,19 +82,19 @@ impl SqlServerEmulator {
 
 /// Builds the program, which takes one or two minutes, and removes the intermediate files.
 fn install(tools: &Path, root: &Path) {
-    let (fresh, scratch) = (tools.join("fresh"), tools.join("build"));
+    let (staging, build_directory) = (tools.join("fresh"), tools.join("build"));
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut install = Command::new(cargo);
     // An optimised build takes more than three times as long and saves the tests three seconds.
     install.args(["install", "--quiet", "--debug", "--locked", "--version", VERSION]);
-    for check in ["DEBUG", "DEBUG_ASSERTIONS", "OVERFLOW_CHECKS"] {
-        install.env(format!("CARGO_PROFILE_DEV_{check}"), "false");
+    for setting in ["DEBUG", "DEBUG_ASSERTIONS", "OVERFLOW_CHECKS"] {
+        install.env(format!("CARGO_PROFILE_DEV_{setting}"), "false");
     }
     install.args(["--bin", "iridium-server", "iridium_server"]);
-    install.arg("--root").arg(&fresh).arg("--target-dir").arg(&scratch);
+    install.arg("--root").arg(&staging).arg("--target-dir").arg(&build_directory);
     let status = install.status().expect("cargo starts");
-    let _ = fs::remove_dir_all(&scratch);
+    let _ = fs::remove_dir_all(&build_directory);
     assert!(status.success(), "failed to build the SQL Server emulator: {install:?}: {status}");
     // Renaming is atomic, so that an interrupted build leaves nothing.
-    fs::rename(fresh, root).expect("directory is writable");
+    fs::rename(staging, root).expect("directory is writable");
 }

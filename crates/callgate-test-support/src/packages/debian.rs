@@ -51,46 +51,47 @@ fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 
 /// Returns the value of `LD_LIBRARY_PATH` for an unpacked package.
 fn libraries(root: &Path) -> OsString {
-    let all = entries(&root.join("usr/lib")).chain(entries(&root.join("lib")));
-    std::env::join_paths(all.filter(|path| path.is_dir())).expect("paths have no colons")
+    let directories = entries(&root.join("usr/lib")).chain(entries(&root.join("lib")));
+    std::env::join_paths(directories.filter(|path| path.is_dir())).expect("paths have no colons")
 }
 
 /// Unpacks a package that the system does not have, once. Returns its directory.
 pub fn debian_package(tmp: &Path, package: &'static str) -> PathBuf {
     static UNPACKED: Mutex<Option<HashMap<&str, PathBuf>>> = Mutex::new(None);
     let mut unpacked = UNPACKED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let known = unpacked.get_or_insert_default();
-    known.entry(package).or_insert_with(|| unpack(tmp, package)).clone()
+    let directories = unpacked.get_or_insert_default();
+    directories.entry(package).or_insert_with(|| unpack(tmp, package)).clone()
 }
 
 fn unpack(tmp: &Path, package: &str) -> PathBuf {
-    let home = tmp.join("debian");
-    let root = home.join(package.replace(' ', "+"));
+    let base = tmp.join("debian");
+    let root = base.join(package.replace(' ', "+"));
     if root.is_dir() {
         return root;
     }
-    std::fs::create_dir_all(&home).expect("directory is writable");
+    std::fs::create_dir_all(&base).expect("directory is writable");
     // Several test processes may unpack the package at the same time, and apt locks its lists.
-    let lock = File::create(home.join("lock")).expect("directory is writable");
+    let lock = File::create(base.join("lock")).expect("directory is writable");
     lock.lock().expect("file can be locked");
     if root.is_dir() {
         return root;
     }
-    let scratch = TempDir::with_prefix_in("fresh", &home).expect("directory is writable");
-    let (fresh, downloads) = (scratch.path().join("fresh"), scratch.path().join("downloads"));
+    let temporary = TempDir::with_prefix_in("fresh", &base).expect("directory is writable");
+    let (extracted, downloads) =
+        (temporary.path().join("fresh"), temporary.path().join("downloads"));
     std::fs::create_dir(&downloads).expect("directory is writable");
     let downloaded = Apt::default().download(package, &downloads);
     // The system's package lists may be old or missing.
     let downloaded =
-        downloaded.or_else(|_| Apt::with_own_lists(&home)?.download(package, &downloads));
+        downloaded.or_else(|_| Apt::with_private_lists(&base)?.download(package, &downloads));
     downloaded.unwrap_or_else(|error| panic!("{error}"));
     for file in entries(&downloads) {
         let mut unpack = Command::new("dpkg");
-        unpack.arg("-x").arg(file).arg(&fresh);
+        unpack.arg("-x").arg(file).arg(&extracted);
         run(&mut unpack).unwrap_or_else(|error| panic!("{error}"));
     }
     // Renaming is atomic, so that an interrupted test leaves nothing.
-    std::fs::rename(fresh, &root).expect("directory is writable");
+    std::fs::rename(extracted, &root).expect("directory is writable");
     root
 }
 
@@ -101,16 +102,16 @@ struct Apt {
 }
 
 impl Apt {
-    fn with_own_lists(home: &Path) -> Result<Self, String> {
-        let lists = home.join("lists");
+    fn with_private_lists(base: &Path) -> Result<Self, String> {
+        let lists = base.join("lists");
         std::fs::create_dir_all(lists.join("partial")).expect("directory is writable");
         let mut option = OsString::from("Dir::State::lists=");
         option.push(&lists);
         // apt's sandbox user cannot write to this directory.
         let root = OsString::from("APT::Sandbox::User=root");
-        let own = Self { options: vec!["-o".into(), option, "-o".into(), root] };
-        run(&mut own.command(&["update"]))?;
-        Ok(own)
+        let apt = Self { options: vec!["-o".into(), option, "-o".into(), root] };
+        run(&mut apt.command(&["update"]))?;
+        Ok(apt)
     }
 
     fn command(&self, arguments: &[&str]) -> Command {

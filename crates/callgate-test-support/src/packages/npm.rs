@@ -36,8 +36,8 @@ pub fn npm(tmp: &Path, source: &Path, files: &[&str]) -> PathBuf {
 
 /// Copies a file only if its content differs, because another process may be reading it.
 fn copy(from: &Path, to: &Path) {
-    let text = fs::read(from).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
-    if fs::read(to).ok().as_ref() != Some(&text) {
-        fs::write(to, text).expect("file is writable");
+    let content = fs::read(from).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+    if fs::read(to).ok().as_ref() != Some(&content) {
+        fs::write(to, content).expect("file is writable");
     }
 }

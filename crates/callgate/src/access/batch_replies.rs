@@ -12,8 +12,8 @@ pub(crate) struct BatchReplies(AtomicUsize);
 impl BatchReplies {
     /// Adds the size of a reply. Returns `false` if the replies together are now too large.
     pub(crate) fn add(&self, bytes: usize) -> bool {
-        let before = self.0.fetch_add(bytes, Ordering::Relaxed);
-        before.saturating_add(bytes) <= MAX_BATCH_REPLY_BYTES
+        let previous = self.0.fetch_add(bytes, Ordering::Relaxed);
+        previous.saturating_add(bytes) <= MAX_BATCH_REPLY_BYTES
     }
 
     /// Returns `true` if the replies together are too large.

@@ -118,13 +118,13 @@ impl FromStr for Mask {
 
 impl fmt::Display for Mask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = match self {
+        let name = match self {
             Self::None => "none",
             Self::Read => "read",
             Self::Write => "write",
             Self::Execute => "execute",
         };
-        write!(f, "{word} ({})", self.value())
+        write!(f, "{name} ({})", self.value())
     }
 }
 

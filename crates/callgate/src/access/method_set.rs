@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Maximum number of ids in [`Numbers`]. If there would be more, a new [`Numbers`] is used.
+/// Maximum number of ids in [`BitNumbers`]. If there would be more, a new [`BitNumbers`] is used.
 const MAX_NUMBERED: usize = 65_536;
 
 /// Unused sets are dropped only if there are at least this many sets.
@@ -14,16 +14,16 @@ const MIN_SHARED: usize = 64;
 /// A set of method ids, with one bit for each id that the service has ever listed.
 #[derive(Clone)]
 pub(crate) struct MethodSet {
-    numbers: Arc<Numbers>,
+    numbers: Arc<BitNumbers>,
     /// The bits, without zero words at the end, so that equal sets compare equal.
     bits: Box<[u64]>,
 }
 
 /// The bit number of each id.
 #[derive(Default)]
-struct Numbers(RwLock<HashMap<Box<str>, usize>>);
+struct BitNumbers(RwLock<HashMap<Box<str>, usize>>);
 
-impl Numbers {
+impl BitNumbers {
     fn get(&self, id: &str) -> Option<usize> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(id).copied()
     }
@@ -41,7 +41,7 @@ impl MethodSet {
         self.bits.is_empty()
     }
 
-    fn new(numbers: &Arc<Numbers>, mut bits: Vec<u64>) -> Self {
+    fn new(numbers: &Arc<BitNumbers>, mut bits: Vec<u64>) -> Self {
         bits.truncate(bits.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1));
         Self { numbers: Arc::clone(numbers), bits: bits.into() }
     }
@@ -80,11 +80,11 @@ impl fmt::Debug for MethodSet {
 
 /// Creates the sets of one service. Equal sets share memory.
 #[derive(Default)]
-pub(crate) struct MethodSets(Mutex<Shared>);
+pub(crate) struct MethodSets(Mutex<MethodSetPool>);
 
 #[derive(Default)]
-struct Shared {
-    numbers: Arc<Numbers>,
+struct MethodSetPool {
+    numbers: Arc<BitNumbers>,
     sets: HashSet<Arc<MethodSet>>,
     /// Number of sets at which unused ones are dropped.
     limit: usize,
@@ -92,15 +92,15 @@ struct Shared {
 
 impl MethodSets {
     pub(crate) fn of(&self, ids: &[String]) -> Arc<MethodSet> {
-        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bits = shared.number(ids);
-        let set = MethodSet::new(&shared.numbers, bits);
-        shared.share(set)
+        let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bits = pool.assign_bits(ids);
+        let set = MethodSet::new(&pool.numbers, bits);
+        pool.intern(set)
     }
 
     pub(crate) fn without(&self, set: &MethodSet, id: &str) -> Arc<MethodSet> {
-        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.share(set.without(id))
+        let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.intern(set.without(id))
     }
 
     #[cfg(test)]
@@ -109,9 +109,9 @@ impl MethodSets {
     }
 }
 
-impl Shared {
+impl MethodSetPool {
     /// Returns the bits of these ids. Assigns numbers to new ids.
-    fn number(&mut self, ids: &[String]) -> Vec<u64> {
+    fn assign_bits(&mut self, ids: &[String]) -> Vec<u64> {
         let known = self.numbers.0.read().unwrap_or_else(PoisonError::into_inner).len();
         let new = ids.iter().filter(|id| self.numbers.get(id).is_none()).count();
         if known + new > MAX_NUMBERED {
@@ -132,9 +132,9 @@ impl Shared {
         bits
     }
 
-    fn share(&mut self, set: MethodSet) -> Arc<MethodSet> {
-        if let Some(same) = self.sets.get(&set) {
-            return Arc::clone(same);
+    fn intern(&mut self, set: MethodSet) -> Arc<MethodSet> {
+        if let Some(existing) = self.sets.get(&set) {
+            return Arc::clone(existing);
         }
         if self.sets.len() >= self.limit.max(MIN_SHARED) {
             self.sets.retain(|set| Arc::strong_count(set) > 1);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_has_what_was_listed_and_nothing_else() {
+    fn a_set_contains_exactly_the_listed_ids() {
         let sets = MethodSets::default();
         let (all, even) = (sets.of(&ids(0..200)), sets.of(&ids((0..200).step_by(2))));
         for number in 0..200 {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_sets_are_one_in_memory_and_unused_ones_are_dropped() {
+    fn equal_sets_share_memory_and_unused_sets_are_dropped() {
         let sets = MethodSets::default();
         let first = sets.of(&ids(0..10));
         assert!(Arc::ptr_eq(&first, &sets.of(&ids((0..10).rev()))));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ids_of_a_service_that_invents_new_ones_are_bounded() {
+    fn the_number_of_stored_ids_is_bounded_and_earlier_sets_stay_valid() {
         let sets = MethodSets::default();
         let old = sets.of(&ids([1]));
         for start in (0..MAX_NUMBERED * 2).step_by(10_000) {

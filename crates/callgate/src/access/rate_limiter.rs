@@ -18,7 +18,7 @@ use crate::wire::jsonrpc::RpcError;
 const MAX_KEYS: usize = 65_536;
 
 /// Maps with fewer keys than this number are not searched for full buckets.
-const FEW_KEYS: usize = 1_024;
+const MIN_SWEPT_KEYS: usize = 1_024;
 
 /// Minimum interval between searches for full buckets, in nanoseconds.
 const SWEEP_INTERVAL: u64 = 1_000_000_000;
@@ -68,14 +68,14 @@ pub struct RateLimited {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Key {
+enum BucketKey {
     Total,
     Caller(Principal),
     /// Hash of a method's id and a limit, seeded at random.
     Tool(u64),
     CallerTool(Principal, u64),
     /// Shared by all keys beyond [`MAX_KEYS`].
-    Others,
+    Overflow,
 }
 
 impl RateLimited {
@@ -90,8 +90,8 @@ pub(crate) struct RateLimiter {
     started: Instant,
     /// Buckets of addresses. They are separate from the buckets of users, so that clients with many addresses cannot
     /// displace the buckets of users.
-    of_addresses: Mutex<Buckets>,
-    of_others: Mutex<Buckets>,
+    address_buckets: Mutex<Buckets>,
+    other_buckets: Mutex<Buckets>,
     hasher: RandomState,
     /// Number of servers that share the limits.
     servers: AtomicU32,
@@ -102,8 +102,8 @@ impl Default for RateLimiter {
     fn default() -> Self {
         Self {
             started: Instant::now(),
-            of_addresses: Mutex::default(),
-            of_others: Mutex::default(),
+            address_buckets: Mutex::default(),
+            other_buckets: Mutex::default(),
             hasher: RandomState::new(),
             servers: AtomicU32::new(1),
             refused: AtomicU64::new(0),
@@ -114,32 +114,34 @@ impl Default for RateLimiter {
 impl RateLimiter {
     /// Counts a request against the limit of the caller, then against the limit of all callers. A request that exceeds
     /// the caller's limit does not count against the limit of all callers.
-    pub(crate) fn request(
+    pub(crate) fn count_request(
         &self,
         limits: &ActiveLimits,
         principal: Principal,
     ) -> Result<(), RateLimited> {
-        self.of_caller(limits, principal)?;
+        self.count_caller_request(limits, principal)?;
         match limits.total {
-            Some(rate) => self.count(Key::Total, LimitScope::Total, rate, principal),
+            Some(rate) => self.count(BucketKey::Total, LimitScope::Total, rate, principal),
             None => Ok(()),
         }
     }
 
     /// Counts a request against the limit of the caller only.
-    pub(crate) fn of_caller(
+    pub(crate) fn count_caller_request(
         &self,
         limits: &ActiveLimits,
         principal: Principal,
     ) -> Result<(), RateLimited> {
         match limits.per_caller {
-            Some(rate) => self.count(Key::Caller(principal), LimitScope::Caller, rate, principal),
+            Some(rate) => {
+                self.count(BucketKey::Caller(principal), LimitScope::Caller, rate, principal)
+            }
             None => Ok(()),
         }
     }
 
-    /// Counts a call of a method, in addition to [`request`](Self::request).
-    pub(crate) fn call(
+    /// Counts a call of a method, in addition to [`count_request`](Self::count_request).
+    pub(crate) fn count_call(
         &self,
         limits: &ActiveLimits,
         principal: Principal,
@@ -153,9 +155,9 @@ impl RateLimiter {
                 let LimitValue::Rate(rate) = limit.value else { continue };
                 let hash = self.hasher.hash_one((method, limit));
                 let (key, scope) = if per_caller {
-                    (Key::CallerTool(principal, hash), LimitScope::CallerTool)
+                    (BucketKey::CallerTool(principal, hash), LimitScope::CallerTool)
                 } else {
-                    (Key::Tool(hash), LimitScope::Tool)
+                    (BucketKey::Tool(hash), LimitScope::Tool)
                 };
                 self.count(key, scope, rate, principal)?;
             }
@@ -164,8 +166,13 @@ impl RateLimiter {
     }
 
     /// Counts a change of a session. Must be called on a limiter that counts nothing else.
-    pub(crate) fn session_change(&self, principal: Principal) -> Result<(), RateLimited> {
-        self.count(Key::Caller(principal), LimitScope::SessionChanges, SESSION_CHANGES, principal)
+    pub(crate) fn count_session_change(&self, principal: Principal) -> Result<(), RateLimited> {
+        self.count(
+            BucketKey::Caller(principal),
+            LimitScope::SessionChanges,
+            SESSION_CHANGES,
+            principal,
+        )
     }
 
     /// Sets the number of servers that share the limits.
@@ -184,7 +191,7 @@ impl RateLimiter {
 
     fn count(
         &self,
-        key: Key,
+        key: BucketKey,
         scope: LimitScope,
         rate: Rate,
         principal: Principal,
@@ -192,8 +199,12 @@ impl RateLimiter {
         let now = nanoseconds(self.started.elapsed());
         let share = rate.share(self.servers());
         let buckets = match key {
-            Key::Caller(it) | Key::CallerTool(it, _) if it.is_anonymous() => &self.of_addresses,
-            _ => &self.of_others,
+            BucketKey::Caller(caller) | BucketKey::CallerTool(caller, _)
+                if caller.is_anonymous() =>
+            {
+                &self.address_buckets
+            }
+            _ => &self.other_buckets,
         };
         let Err(refusal) =
             buckets.lock().unwrap_or_else(PoisonError::into_inner).take(key, share, now)
@@ -212,8 +223,8 @@ impl RateLimiter {
 #[derive(Debug, Default)]
 struct Buckets {
     /// The hash function is seeded and takes a tenth of the time of `SipHash`.
-    by_key: HashMap<Key, Bucket, foldhash::fast::RandomState>,
-    swept: u64,
+    by_key: HashMap<BucketKey, Bucket, foldhash::fast::RandomState>,
+    swept_at: u64,
 }
 
 /// A bucket that fills up at the rate of its limit. A full bucket has the same effect as no bucket.
@@ -235,7 +246,12 @@ struct Refusal {
 }
 
 impl Buckets {
-    fn take(&mut self, key: Key, (interval, burst): (u64, u64), now: u64) -> Result<(), Refusal> {
+    fn take(
+        &mut self,
+        key: BucketKey,
+        (interval, burst): (u64, u64),
+        now: u64,
+    ) -> Result<(), Refusal> {
         let bucket = match self.by_key.get_mut(&key) {
             Some(bucket) => bucket,
             None => self.insert(key, now),
@@ -256,12 +272,14 @@ impl Buckets {
         Err(Refusal { wait: missing - capacity, is_first })
     }
 
-    fn insert(&mut self, key: Key, now: u64) -> &mut Bucket {
-        if self.by_key.len() >= FEW_KEYS && now.saturating_sub(self.swept) >= SWEEP_INTERVAL {
+    fn insert(&mut self, key: BucketKey, now: u64) -> &mut Bucket {
+        if self.by_key.len() >= MIN_SWEPT_KEYS
+            && now.saturating_sub(self.swept_at) >= SWEEP_INTERVAL
+        {
             self.by_key.retain(|_, bucket| bucket.full_at > now);
-            self.swept = now;
+            self.swept_at = now;
         }
-        let key = if self.by_key.len() < MAX_KEYS { key } else { Key::Others };
+        let key = if self.by_key.len() < MAX_KEYS { key } else { BucketKey::Overflow };
         self.by_key.entry(key).or_default()
     }
 }
@@ -279,25 +297,29 @@ mod tests {
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
-    const ALICE: Key = Key::Caller(Principal::User(1));
-    const BOB: Key = Key::Caller(Principal::User(2));
+    const ALICE: BucketKey = BucketKey::Caller(Principal::User(1));
+    const BOB: BucketKey = BucketKey::Caller(Principal::User(2));
 
     fn share(rate: &str) -> (u64, u64) {
         rate.parse::<Rate>().unwrap().share(1)
     }
 
-    fn taken(buckets: &mut Buckets, key: Key, rate: &str, now: u64) -> usize {
+    fn count_admitted(buckets: &mut Buckets, key: BucketKey, rate: &str, now: u64) -> usize {
         (0..1_000).take_while(|_| buckets.take(key, share(rate), now).is_ok()).count()
     }
 
     #[test]
-    fn a_burst_then_the_rate() {
+    fn a_bucket_allows_the_burst_and_then_the_rate() {
         let mut buckets = Buckets::default();
-        assert_eq!(taken(&mut buckets, ALICE, "10/s burst 20", 0), 20);
-        assert_eq!(taken(&mut buckets, BOB, "10/s burst 20", 0), 20, "callers count separately");
+        assert_eq!(count_admitted(&mut buckets, ALICE, "10/s burst 20", 0), 20);
+        assert_eq!(
+            count_admitted(&mut buckets, BOB, "10/s burst 20", 0),
+            20,
+            "callers count separately"
+        );
         let refusal = buckets.take(ALICE, share("10/s burst 20"), 0).unwrap_err();
         assert_eq!(refusal, Refusal { wait: SECOND / 10, is_first: false }, "logged already");
-        assert_eq!(taken(&mut buckets, ALICE, "10/s burst 20", SECOND), 10);
+        assert_eq!(count_admitted(&mut buckets, ALICE, "10/s burst 20", SECOND), 10);
         for _ in 0..20 {
             assert_eq!(buckets.take(ALICE, share("10/s burst 20"), 100 * SECOND), Ok(()));
         }
@@ -308,10 +330,14 @@ mod tests {
     #[test]
     fn a_changed_rate_applies_at_once() {
         let mut buckets = Buckets::default();
-        assert_eq!(taken(&mut buckets, ALICE, "1/h burst 100", 0), 100);
-        assert_eq!(taken(&mut buckets, ALICE, "10/s burst 5", SECOND), 0, "the bucket is empty");
+        assert_eq!(count_admitted(&mut buckets, ALICE, "1/h burst 100", 0), 100);
         assert_eq!(
-            taken(&mut buckets, ALICE, "10/s burst 5", 2 * SECOND),
+            count_admitted(&mut buckets, ALICE, "10/s burst 5", SECOND),
+            0,
+            "the bucket is empty"
+        );
+        assert_eq!(
+            count_admitted(&mut buckets, ALICE, "10/s burst 5", 2 * SECOND),
             5,
             "not 100 hours later"
         );
@@ -326,10 +352,10 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_keys_is_bounded_and_full_buckets_are_forgotten() {
+    fn the_number_of_keys_is_bounded_and_full_buckets_are_removed() {
         let mut buckets = Buckets::default();
         let address =
-            |number: u32| Key::Caller(Principal::address(IpAddr::from(number.to_be_bytes())));
+            |number: u32| BucketKey::Caller(Principal::address(IpAddr::from(number.to_be_bytes())));
         let slow = share("1/h burst 2");
         let admitted =
             (0..200_000).filter(|number| buckets.take(address(*number), slow, 0).is_ok()).count();
@@ -341,13 +367,13 @@ mod tests {
     }
 
     #[test]
-    fn a_call_counts_for_the_caller_before_the_tool() {
+    fn a_call_is_counted_per_caller_before_it_is_counted_for_the_tool() {
         let limits = super::super::rate_limits::RateLimits {
             tools: Some("mail.* 1/h per caller, mail.* 3/h".parse().unwrap()),
             ..Default::default()
         };
         let (limits, limiter) = (limits.or(&limits), RateLimiter::default());
-        let call = |user, method| limiter.call(&limits, Principal::User(user), method);
+        let call = |user, method| limiter.count_call(&limits, Principal::User(user), method);
         assert_eq!(call(1, "mail.send"), Ok(()));
         for _ in 0..10 {
             assert_eq!(call(1, "mail.send").unwrap_err().scope, LimitScope::CallerTool);
@@ -362,7 +388,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_more_than_the_burst_and_the_rate(
+        fn admitted_requests_never_exceed_the_burst_and_the_rate(
             count in 1_u32..100,
             burst in 1_u32..100,
             gaps in prop::collection::vec(0..SECOND / 10, 0..300),

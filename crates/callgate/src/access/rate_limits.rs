@@ -93,12 +93,12 @@ impl FromStr for Rate {
     type Err = LimitError;
 
     fn from_str(text: &str) -> Result<Self, LimitError> {
-        let mut words = text.split_whitespace();
-        let rate = words.next().and_then(|rate| {
+        let mut tokens = text.split_whitespace();
+        let rate = tokens.next().and_then(|rate| {
             let (count, unit) = rate.split_once('/')?;
-            let unit = Unit::ALL.into_iter().find(|it| it.as_str() == unit)?;
+            let unit = Unit::ALL.into_iter().find(|candidate| candidate.as_str() == unit)?;
             let count = positive(count)?;
-            let burst = match (words.next(), words.next(), words.next()) {
+            let burst = match (tokens.next(), tokens.next(), tokens.next()) {
                 (None, ..) => count,
                 (Some("burst"), Some(burst), None) => positive(burst)?,
                 _ => return None,
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_read_and_written() {
+    fn rates_parse_and_print_unchanged() {
         for text in ["100/s", "10/min burst 20", "5/h", "none"] {
             let rate: RateLimit = text.parse().unwrap();
             assert_eq!(rate.to_string(), text);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_rate_is_refused() {
+    fn invalid_rates_are_rejected() {
         for text in ["", "100", "0/s", "1/day", "1/s burst", "1/s burst 0", "1/s 5", "1000001/s"] {
             assert!(text.parse::<RateLimit>().is_err(), "{text}");
         }

@@ -58,13 +58,13 @@ impl Requirement {
     /// Adds a section. If the section was added before, the higher mask applies.
     pub fn add(&mut self, section: Section, need: impl Into<SectionRequirement>) {
         let need = need.into();
-        match self.sections.binary_search_by(|(known, _)| known.cmp(&section)) {
-            Ok(at) => {
-                if let Some((_, known)) = self.sections.get_mut(at) {
-                    *known = need.max(*known);
+        match self.sections.binary_search_by(|(existing, _)| existing.cmp(&section)) {
+            Ok(index) => {
+                if let Some((_, existing)) = self.sections.get_mut(index) {
+                    *existing = need.max(*existing);
                 }
             }
-            Err(at) => self.sections.insert(at, (section, need)),
+            Err(index) => self.sections.insert(index, (section, need)),
         }
     }
 
@@ -136,8 +136,8 @@ impl fmt::Display for Decision {
             return f.write_str("allowed: the method names no section");
         }
         f.write_str(if self.is_allowed() { "allowed: " } else { "denied: " })?;
-        let telling = self.checks.iter().filter(|check| check.holds() == self.is_allowed());
-        for (index, check) in telling.enumerate() {
+        let reasons = self.checks.iter().filter(|check| check.holds() == self.is_allowed());
+        for (index, check) in reasons.enumerate() {
             write!(f, "{}{check}", if index > 0 { "; " } else { "" })?;
         }
         Ok(())

@@ -16,17 +16,17 @@ pub(crate) struct RunningCalls {
 }
 
 /// Number of running calls by key. Keys without running calls are absent.
-type Counts = HashMap<Key, usize>;
+type Counts = HashMap<CountKey, usize>;
 
 /// Identifies a count: the principal (`None` for all principals together), and a hash of the method and the limit. The
 /// hash is seeded at random.
-type Key = (Option<Principal>, u64);
+type CountKey = (Option<Principal>, u64);
 
 /// A running call. It is counted until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct RunningCallGuard {
     counts: Arc<Mutex<Counts>>,
-    keys: Vec<Key>,
+    keys: Vec<CountKey>,
 }
 
 /// A call was refused because too many calls of the tool are running. Nothing was run.
@@ -61,23 +61,23 @@ impl RunningCalls {
         let mut counts = lock(&self.counts);
         let mut keys = Vec::new();
         for limit in limits.of(method) {
-            let LimitValue::Concurrent(most) = limit.value else { continue };
+            let LimitValue::Concurrent(max) = limit.value else { continue };
             // The hash excludes the value of the limit, so that running calls still count after the value changes.
             let (hash, per_caller) =
                 (self.hasher.hash_one((method, limit.scope())), limit.per_caller);
-            let (all, own) = ((None, hash), (Some(principal), hash));
+            let (total_key, caller_key) = ((None, hash), (Some(principal), hash));
             let count = |key| counts.get(&key).copied().unwrap_or_default();
-            let share = most.div_ceil(servers) as usize;
+            let share = max.div_ceil(servers) as usize;
             let is_allowed = if per_caller {
-                count(own) < share
+                count(caller_key) < share
             } else {
-                Division::new(share).allows(principal, count(all), count(own), 1)
+                Division::new(share).allows(principal, count(total_key), count(caller_key), 1)
             };
             if !is_allowed {
-                return Err(TooManyCalls { limit: most, per_caller });
+                return Err(TooManyCalls { limit: max, per_caller });
             }
-            keys.push(own);
-            keys.extend((!per_caller).then_some(all));
+            keys.push(caller_key);
+            keys.extend((!per_caller).then_some(total_key));
         }
         for key in &keys {
             *counts.entry(*key).or_default() += 1;
@@ -120,32 +120,33 @@ mod tests {
     }
 
     #[test]
-    fn calls_count_until_they_end_for_each_tool_and_caller() {
+    fn calls_are_counted_per_tool_and_caller_until_they_end() {
         let (calls, limits) = (RunningCalls::default(), limits("mail.* 1 concurrent per caller"));
         let begin = |principal, method| calls.begin(&limits, principal, method, 1);
         let first = begin(ALICE, "mail.send").unwrap();
         let refused = begin(ALICE, "mail.send").unwrap_err();
         assert_eq!(refused, TooManyCalls { limit: 1, per_caller: true });
-        let others = [begin(ALICE, "mail.read"), begin(BOB, "mail.send"), begin(ALICE, "other")];
-        assert!(others.iter().all(Result::is_ok));
-        drop((first, others));
+        let other_calls =
+            [begin(ALICE, "mail.read"), begin(BOB, "mail.send"), begin(ALICE, "other")];
+        assert!(other_calls.iter().all(Result::is_ok));
+        drop((first, other_calls));
         assert!(begin(ALICE, "mail.send").is_ok());
         assert!(lock(&calls.counts).is_empty());
     }
 
     #[test]
-    fn a_limit_of_all_leaves_a_part_to_others() {
+    fn a_limit_that_callers_share_leaves_calls_for_other_callers() {
         let (calls, limits) = (RunningCalls::default(), limits("* 8 concurrent"));
-        let all_of = |principal| -> Vec<RunningCallGuard> {
+        let begin_all = |principal| -> Vec<RunningCallGuard> {
             std::iter::from_fn(|| calls.begin(&limits, principal, "a", 1).ok()).collect()
         };
-        let (alice, bob) = (all_of(ALICE), all_of(BOB));
+        let (alice, bob) = (begin_all(ALICE), begin_all(BOB));
         assert_eq!((alice.len(), bob.len()), (6, 1));
         assert!(calls.begin(&limits, Principal::User(3), "a", 1).is_ok(), "one more is free");
     }
 
     #[test]
-    fn a_refused_call_counts_for_no_limit() {
+    fn a_refused_call_counts_against_no_limit() {
         let calls = RunningCalls::default();
         let limits = limits("a 2 concurrent, a 1 concurrent per caller");
         let running = calls.begin(&limits, ALICE, "a", 1).unwrap();

@@ -73,7 +73,7 @@ impl fmt::Display for Principal {
 
 /// A limited number of units (concurrent calls, streams, bytes) for all principals together.
 ///
-/// After a principal has taken units, it may have at most three times as many units as are still free. A single
+/// After a principal has acquired units, it may have at most three times as many units as are still free. A single
 /// principal can therefore use three quarters of the limit, and two principals can use three sevenths each. A part
 /// always remains for another principal.
 /// Network switches divide a shared buffer among their ports in the same way ("dynamic thresholds"). One eighth of the
@@ -81,7 +81,7 @@ impl fmt::Display for Principal {
 #[derive(Debug)]
 pub(crate) struct Shares {
     division: Division,
-    state: Mutex<State>,
+    state: Mutex<SharesState>,
 }
 
 /// How a limit is divided.
@@ -89,36 +89,36 @@ pub(crate) struct Shares {
 pub(super) struct Division {
     limit: usize,
     /// Number of units that anonymous clients cannot use.
-    kept_for_users: usize,
+    reserved_for_users: usize,
 }
 
 impl Division {
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit, kept_for_users: limit / 8 }
+        Self { limit, reserved_for_users: limit / 8 }
     }
 
-    /// Returns `true` if a principal that uses `own` of the `used` units may take `units` more.
+    /// Returns `true` if a principal that uses `used_by_principal` of the `used` units may acquire `units` more.
     pub(super) fn allows(
         self,
         principal: Principal,
         used: usize,
-        own: usize,
+        used_by_principal: usize,
         units: usize,
     ) -> bool {
         let Some(free) = self.limit.checked_sub(used.saturating_add(units)) else { return false };
-        if principal.is_anonymous() && free < self.kept_for_users {
+        if principal.is_anonymous() && free < self.reserved_for_users {
             return false;
         }
         self.limit < MIN_DIVIDED
-            || own == 0 && units == 1
-            || own.saturating_add(units) <= free.saturating_mul(3)
+            || used_by_principal == 0 && units == 1
+            || used_by_principal.saturating_add(units) <= free.saturating_mul(3)
     }
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SharesState {
     used: usize,
-    principals: PrincipalMap<Usage>,
+    principals: PrincipalMap<PrincipalUsage>,
     /// Principals with waiting requests, in the order in which they are served.
     waiting: VecDeque<Principal>,
     /// Number of principals in `waiting` that are not anonymous.
@@ -127,18 +127,18 @@ struct State {
     waited: u64,
     /// Number of waiting principals that were examined when units were released.
     #[cfg(test)]
-    looked_at: usize,
+    examined: usize,
 }
 
 #[derive(Debug, Default)]
-struct Usage {
+struct PrincipalUsage {
     used: usize,
     /// Waiting requests with their numbers, oldest first.
     waiting: VecDeque<(u64, oneshot::Sender<Share>)>,
 }
 
 /// A waiting request. Leaves the queue when it is dropped before it has its share.
-struct Waiting<'a> {
+struct WaitingRequest<'a> {
     shares: &'a Shares,
     principal: Principal,
     number: u64,
@@ -157,9 +157,9 @@ pub(crate) struct Share {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoShare {
     /// The principal already uses all units that it may have.
-    Own,
+    PrincipalLimit,
     /// Other principals use the units.
-    Others,
+    UsedByOthers,
 }
 
 impl Shares {
@@ -167,10 +167,10 @@ impl Shares {
         Arc::new(Self { division: Division::new(limit), state: Mutex::default() })
     }
 
-    /// Creates shares that only addresses use, so that nothing is kept for users.
+    /// Creates shares that only addresses use, so that nothing is reserved for users.
     #[cfg(feature = "http")]
     pub(crate) fn of_addresses(limit: usize) -> Arc<Self> {
-        let division = Division { limit, kept_for_users: 0 };
+        let division = Division { limit, reserved_for_users: 0 };
         Arc::new(Self { division, state: Mutex::default() })
     }
 
@@ -179,7 +179,7 @@ impl Shares {
     }
 
     /// Returns the number of units that one principal can have while no other principal uses any.
-    pub(crate) fn max_of_one(&self) -> usize {
+    pub(crate) fn max_per_principal(&self) -> usize {
         let limit = self.limit();
         if limit < MIN_DIVIDED { limit } else { limit - limit.div_ceil(4) }
     }
@@ -189,8 +189,8 @@ impl Shares {
         self.lock().used
     }
 
-    /// Takes units if they are free for this principal.
-    pub(crate) fn try_take(
+    /// Acquires units if they are free for this principal.
+    pub(crate) fn try_acquire(
         self: &Arc<Self>,
         principal: Principal,
         units: usize,
@@ -200,25 +200,25 @@ impl Shares {
         Ok(share)
     }
 
-    /// Takes one unit if it is free for this principal and no request of this principal is waiting.
+    /// Acquires one unit if it is free for this principal and no request of this principal is waiting.
     #[cfg(feature = "forward")]
-    pub(crate) fn take_now(self: &Arc<Self>, principal: Principal) -> Option<Share> {
-        self.lock().take_one(self.division, principal).then(|| self.share(principal, 1))
+    pub(crate) fn try_acquire_one(self: &Arc<Self>, principal: Principal) -> Option<Share> {
+        self.lock().acquire_one(self.division, principal).then(|| self.share(principal, 1))
     }
 
-    /// Takes one unit, and waits for it if necessary. Waiting principals are served in turn, however many requests each
-    /// of them has. Fails if the principal has too many waiting requests ([`MAX_WAITING_PER_UNIT`], [`MIN_WAITING`]).
-    pub(crate) async fn take(self: &Arc<Self>, principal: Principal) -> Result<Share, NoShare> {
+    /// Acquires one unit, and waits for it if necessary. Waiting principals are served in turn, however many requests
+    /// each of them has. Fails if the principal has too many waiting requests ([`MAX_WAITING_PER_UNIT`], [`MIN_WAITING`]).
+    pub(crate) async fn acquire(self: &Arc<Self>, principal: Principal) -> Result<Share, NoShare> {
         let (receiver, mut waiting) = {
             let mut state = self.lock();
-            if state.take_one(self.division, principal) {
+            if state.acquire_one(self.division, principal) {
                 return Ok(self.share(principal, 1));
             }
             state.waited += 1;
             let number = state.waited;
             let usage = state.principals.entry(principal).or_default();
             if usage.waiting.len() >= self.max_waiting() {
-                return Err(NoShare::Own);
+                return Err(NoShare::PrincipalLimit);
             }
             let (sender, receiver) = oneshot::channel();
             let is_first = usage.waiting.is_empty();
@@ -227,12 +227,12 @@ impl Shares {
                 state.waiting.push_back(principal);
                 state.waiting_users += usize::from(!principal.is_anonymous());
             }
-            (receiver, Waiting { shares: self, principal, number, is_served: false })
+            (receiver, WaitingRequest { shares: self, principal, number, is_served: false })
         };
         let share = receiver.await;
         waiting.is_served = true;
         // The sender is kept in the queue until it is used, so this error does not occur.
-        share.map_err(|_| NoShare::Others)
+        share.map_err(|_| NoShare::UsedByOthers)
     }
 
     /// Returns a share without units. [`Share::grow`] adds units to it.
@@ -253,7 +253,7 @@ impl Shares {
         {
             let mut state = self.lock();
             state.release(principal, units);
-            while let Some((sender, principal)) = state.next(self.division) {
+            while let Some((sender, principal)) = state.serve_next(self.division) {
                 granted.push((sender, self.share(principal, 1)));
             }
         }
@@ -263,26 +263,26 @@ impl Shares {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SharesState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl SharesState {
     fn is_free(&self, division: Division, principal: Principal, units: usize) -> bool {
-        let own = self.principals.get(&principal).map_or(0, |usage| usage.used);
-        division.allows(principal, self.used, own, units)
+        let used_by_principal = self.principals.get(&principal).map_or(0, |usage| usage.used);
+        division.allows(principal, self.used, used_by_principal, units)
     }
 
-    /// Takes one unit if it is free and no request of the principal is waiting. Looks up the principal only once,
+    /// Acquires one unit if it is free and no request of the principal is waiting. Looks up the principal only once,
     /// because every call runs this function.
-    fn take_one(&mut self, division: Division, principal: Principal) -> bool {
+    fn acquire_one(&mut self, division: Division, principal: Principal) -> bool {
         let entry = self.principals.entry(principal);
-        let (own, is_waiting) = match &entry {
+        let (used_by_principal, is_waiting) = match &entry {
             Entry::Occupied(usage) => (usage.get().used, !usage.get().waiting.is_empty()),
             Entry::Vacant(_) => (0, false),
         };
-        if is_waiting || !division.allows(principal, self.used, own, 1) {
+        if is_waiting || !division.allows(principal, self.used, used_by_principal, 1) {
             return false;
         }
         entry.or_default().used += 1;
@@ -290,7 +290,7 @@ impl State {
         true
     }
 
-    fn take(&mut self, principal: Principal, units: usize) {
+    fn acquire(&mut self, principal: Principal, units: usize) {
         self.used += units;
         self.principals.entry(principal).or_default().used += units;
     }
@@ -306,28 +306,28 @@ impl State {
         }
     }
 
-    /// Takes a unit for the next waiting request that may have one. This function runs each time a unit is released. So
-    /// if no unit is free, the time must not grow with the number of waiting principals.
-    fn next(&mut self, division: Division) -> Option<(oneshot::Sender<Share>, Principal)> {
-        let kept = if self.waiting_users == 0 { division.kept_for_users } else { 0 };
-        if self.used.saturating_add(kept) >= division.limit {
+    /// Acquires a unit for the next waiting request that may have one. This function runs each time a unit is released.
+    /// So if no unit is free, the time must not grow with the number of waiting principals.
+    fn serve_next(&mut self, division: Division) -> Option<(oneshot::Sender<Share>, Principal)> {
+        let reserved = if self.waiting_users == 0 { division.reserved_for_users } else { 0 };
+        if self.used.saturating_add(reserved) >= division.limit {
             return None;
         }
         for _ in 0..self.waiting.len() {
             #[cfg(test)]
             {
-                self.looked_at += 1;
+                self.examined += 1;
             }
             let principal = self.waiting.pop_front()?;
             let Some(usage) = self.principals.get_mut(&principal) else { continue };
             let is_free = division.allows(principal, self.used, usage.used, 1);
-            let next = if is_free { usage.waiting.pop_front() } else { None };
+            let request = if is_free { usage.waiting.pop_front() } else { None };
             if usage.waiting.is_empty() {
                 self.waiting_users -= usize::from(!principal.is_anonymous());
             } else {
                 self.waiting.push_back(principal);
             }
-            if let Some((_, sender)) = next {
+            if let Some((_, sender)) = request {
                 usage.used += 1;
                 self.used += 1;
                 return Some((sender, principal));
@@ -337,7 +337,7 @@ impl State {
     }
 
     /// Removes a request that no longer waits.
-    fn leave(&mut self, principal: Principal, number: u64) {
+    fn remove_waiting(&mut self, principal: Principal, number: u64) {
         let Some(usage) = self.principals.get_mut(&principal) else { return };
         let Ok(index) = usage.waiting.binary_search_by_key(&number, |(number, _)| *number) else {
             return;
@@ -351,10 +351,10 @@ impl State {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
         if !self.is_served {
-            self.shares.lock().leave(self.principal, self.number);
+            self.shares.lock().remove_waiting(self.principal, self.number);
         }
     }
 }
@@ -367,7 +367,7 @@ impl Share {
 
     /// Returns a share without units for the same principal.
     #[cfg(feature = "forward")]
-    pub(crate) fn another(&self) -> Self {
+    pub(crate) fn new_empty(&self) -> Self {
         self.shares.empty(self.principal)
     }
 
@@ -376,19 +376,23 @@ impl Share {
         self.principal == other.principal
     }
 
-    /// Takes more units for the same principal.
+    /// Acquires more units for the same principal.
     pub(crate) fn grow(&self, units: usize) -> Result<(), NoShare> {
         if units == 0 {
             return Ok(());
         }
         let mut state = self.shares.lock();
         if state.is_free(self.shares.division, self.principal, units) {
-            state.take(self.principal, units);
+            state.acquire(self.principal, units);
             self.units.fetch_add(units, Ordering::Relaxed);
             return Ok(());
         }
-        let own = state.principals.get(&self.principal).map_or(0, |usage| usage.used);
-        Err(if own > self.shares.limit() / 4 { NoShare::Own } else { NoShare::Others })
+        let used_by_principal = state.principals.get(&self.principal).map_or(0, |usage| usage.used);
+        Err(if used_by_principal > self.shares.limit() / 4 {
+            NoShare::PrincipalLimit
+        } else {
+            NoShare::UsedByOthers
+        })
     }
 }
 
@@ -412,19 +416,19 @@ mod tests {
     const ALICE: Principal = Principal::User(1);
     const BOB: Principal = Principal::User(2);
 
-    fn take_all(shares: &Arc<Shares>, principal: Principal) -> Vec<Share> {
-        std::iter::from_fn(|| shares.try_take(principal, 1).ok()).collect()
+    fn acquire_all(shares: &Arc<Shares>, principal: Principal) -> Vec<Share> {
+        std::iter::from_fn(|| shares.try_acquire(principal, 1).ok()).collect()
     }
 
     #[test]
-    fn every_principal_leaves_a_part_for_the_next() {
+    fn every_principal_leaves_units_for_the_next_principal() {
         let shares = Shares::new(100);
-        let alice = take_all(&shares, ALICE);
-        let bob = take_all(&shares, BOB);
-        let carol = take_all(&shares, Principal::User(3));
+        let alice = acquire_all(&shares, ALICE);
+        let bob = acquire_all(&shares, BOB);
+        let carol = acquire_all(&shares, Principal::User(3));
         assert_eq!([alice.len(), bob.len(), carol.len()], [75, 18, 5]);
         drop(alice);
-        let bob_again = take_all(&shares, BOB);
+        let bob_again = acquire_all(&shares, BOB);
         assert_eq!(bob_again.len(), 53, "three times what is free afterwards");
         drop((bob, bob_again, carol));
         assert_eq!(shares.used(), 0);
@@ -432,66 +436,66 @@ mod tests {
     }
 
     #[test]
-    fn anonymous_clients_with_many_addresses_leave_an_eighth_to_users() {
+    fn anonymous_clients_cannot_use_the_eighth_that_is_reserved_for_users() {
         let shares = Shares::new(80);
         let address = |last| Principal::address(IpAddr::from([10, 0, 0, last]));
         let anonymous: Vec<_> =
-            (0..200).flat_map(|last| take_all(&shares, address(last))).collect();
+            (0..200).flat_map(|last| acquire_all(&shares, address(last))).collect();
         assert_eq!(anonymous.len(), 70);
-        assert_eq!(take_all(&shares, ALICE).len(), 7);
+        assert_eq!(acquire_all(&shares, ALICE).len(), 7);
     }
 
     #[test]
     fn addresses_of_one_network_are_one_principal() {
-        let of = |text: &str| Principal::address(text.parse().unwrap());
-        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:0:0:2"));
-        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
-        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+        let principal = |text: &str| Principal::address(text.parse().unwrap());
+        assert_eq!(principal("2001:db8::1"), principal("2001:db8::ffff:0:0:2"));
+        assert_ne!(principal("2001:db8::1"), principal("2001:db8:0:1::1"));
+        assert_eq!(principal("::ffff:10.0.0.1"), principal("10.0.0.1"));
+        assert_ne!(principal("10.0.0.1"), principal("10.0.0.2"));
     }
 
     #[test]
-    fn a_limit_of_one_can_be_used() {
+    fn a_limit_of_one_allows_one_unit_at_a_time() {
         let shares = Shares::new(1);
-        let one = shares.try_take(ALICE, 1).unwrap();
-        assert_eq!(shares.try_take(ALICE, 1).unwrap_err(), NoShare::Own);
-        assert_eq!(shares.try_take(BOB, 1).unwrap_err(), NoShare::Others);
-        drop(one);
-        assert!(shares.try_take(BOB, 1).is_ok());
+        let share = shares.try_acquire(ALICE, 1).unwrap();
+        assert_eq!(shares.try_acquire(ALICE, 1).unwrap_err(), NoShare::PrincipalLimit);
+        assert_eq!(shares.try_acquire(BOB, 1).unwrap_err(), NoShare::UsedByOthers);
+        drop(share);
+        assert!(shares.try_acquire(BOB, 1).is_ok());
     }
 
     #[test]
-    fn no_units_can_always_be_taken_and_leave_no_trace() {
+    fn acquiring_zero_units_always_succeeds_and_stores_nothing() {
         let shares = Shares::new(8);
-        let all = take_all(&shares, ALICE);
-        drop(shares.try_take(ALICE, 0).unwrap());
-        drop(shares.try_take(BOB, 0).unwrap());
+        let all = acquire_all(&shares, ALICE);
+        drop(shares.try_acquire(ALICE, 0).unwrap());
+        drop(shares.try_acquire(BOB, 0).unwrap());
         drop(all);
         assert!(shares.lock().principals.is_empty());
     }
 
     #[test]
-    fn few_units_are_not_divided() {
+    fn a_limit_below_four_is_not_divided() {
         let shares = Shares::new(3);
-        assert_eq!(take_all(&shares, ALICE).len(), 3);
+        assert_eq!(acquire_all(&shares, ALICE).len(), 3);
     }
 
     #[test]
-    fn principals_that_wait_are_served_in_turn() {
+    fn waiting_principals_are_served_in_turn() {
         let shares = Shares::new(1);
-        let first = shares.try_take(ALICE, 1).unwrap();
-        let (mut alice, mut bob) = (Box::pin(shares.take(ALICE)), Box::pin(shares.take(BOB)));
+        let first = shares.try_acquire(ALICE, 1).unwrap();
+        let (mut alice, mut bob) = (Box::pin(shares.acquire(ALICE)), Box::pin(shares.acquire(BOB)));
         assert!(alice.as_mut().now_or_never().is_none());
         assert!(bob.as_mut().now_or_never().is_none());
         // This request waits, and is then cancelled.
-        assert!(shares.take(Principal::User(3)).now_or_never().is_none());
-        let more: Vec<_> =
-            (1..shares.max_waiting()).map(|_| Box::pin(shares.take(ALICE))).collect();
-        let more: Vec<_> =
-            more.into_iter().map(|mut it| (it.as_mut().now_or_never(), it)).collect();
-        let refused = shares.take(ALICE).now_or_never().unwrap();
-        assert_eq!(refused.unwrap_err(), NoShare::Own, "too many wait");
-        drop(more);
+        assert!(shares.acquire(Principal::User(3)).now_or_never().is_none());
+        let waiting: Vec<_> =
+            (1..shares.max_waiting()).map(|_| Box::pin(shares.acquire(ALICE))).collect();
+        let waiting: Vec<_> =
+            waiting.into_iter().map(|mut it| (it.as_mut().now_or_never(), it)).collect();
+        let refused = shares.acquire(ALICE).now_or_never().unwrap();
+        assert_eq!(refused.unwrap_err(), NoShare::PrincipalLimit, "too many wait");
+        drop(waiting);
         drop(first);
         let share = alice.now_or_never().unwrap().unwrap();
         assert!(bob.as_mut().now_or_never().is_none());
@@ -502,29 +506,29 @@ mod tests {
     }
 
     #[test]
-    fn a_release_looks_at_one_of_the_waiting_principals() {
+    fn a_release_examines_only_one_waiting_principal() {
         let user = |number: u16| Principal::User(number.into());
         let address = |number: u16| {
             let [high, low] = number.to_be_bytes();
             Principal::address(IpAddr::from([10, 0, high, low]))
         };
         let principals: [(usize, &dyn Fn(u16) -> Principal); 2] = [(8, &user), (7, &address)];
-        for (most, principal) in principals {
+        for (max, principal) in principals {
             let shares = Shares::new(8);
-            let mut taken: VecDeque<_> = (0_u16..)
-                .zip(0..most)
-                .map(|(number, _)| shares.try_take(principal(number), 1).unwrap())
+            let mut held: VecDeque<_> = (0_u16..)
+                .zip(0..max)
+                .map(|(number, _)| shares.try_acquire(principal(number), 1).unwrap())
                 .collect();
             let mut waiting: Vec<_> =
-                (10..10_000).map(|number| Box::pin(shares.take(principal(number)))).collect();
+                (10..10_000).map(|number| Box::pin(shares.acquire(principal(number)))).collect();
             assert!(waiting.iter_mut().all(|it| it.as_mut().now_or_never().is_none()));
             let count = waiting.len();
-            for next in waiting {
-                taken.pop_front();
-                taken.push_back(next.now_or_never().unwrap().unwrap());
+            for request in waiting {
+                held.pop_front();
+                held.push_back(request.now_or_never().unwrap().unwrap());
             }
-            assert_eq!(shares.lock().looked_at, count);
-            drop(taken);
+            assert_eq!(shares.lock().examined, count);
+            drop(held);
             assert!(shares.lock().principals.is_empty());
         }
     }
@@ -532,9 +536,9 @@ mod tests {
     #[test]
     fn a_cancelled_request_leaves_the_queue_at_once() {
         let shares = Shares::new(1);
-        let held = shares.try_take(ALICE, 1).unwrap();
-        let mut first = Box::pin(shares.take(BOB));
-        let mut second = Box::pin(shares.take(BOB));
+        let held = shares.try_acquire(ALICE, 1).unwrap();
+        let mut first = Box::pin(shares.acquire(BOB));
+        let mut second = Box::pin(shares.acquire(BOB));
         assert!(first.as_mut().now_or_never().is_none());
         assert!(second.as_mut().now_or_never().is_none());
         drop(first);
@@ -547,28 +551,28 @@ mod tests {
     }
 
     #[test]
-    fn one_principal_alone_can_have_three_quarters() {
+    fn the_maximum_per_principal_can_be_acquired_and_no_more() {
         for limit in [1, 3, 4, 7, 100, 1_000_001] {
             let shares = Shares::new(limit);
-            let most = shares.max_of_one();
-            assert!(shares.try_take(ALICE, most + 1).is_err(), "{limit}");
-            assert!(shares.try_take(ALICE, most).is_ok(), "{limit}");
+            let max = shares.max_per_principal();
+            assert!(shares.try_acquire(ALICE, max + 1).is_err(), "{limit}");
+            assert!(shares.try_acquire(ALICE, max).is_ok(), "{limit}");
         }
     }
 
     proptest! {
         #[test]
-        fn a_fourth_user_gets_a_unit_whatever_three_others_take(
+        fn a_fourth_user_can_always_acquire_a_unit(
             limit in 64_usize..500,
-            takes in prop::collection::vec((1_i64..4, 1_usize..50), 0..500),
+            requests in prop::collection::vec((1_i64..4, 1_usize..50), 0..500),
         ) {
             let shares = Shares::new(limit);
             let mut held = Vec::new();
-            for (user, units) in takes {
-                held.extend(shares.try_take(Principal::User(user), units));
+            for (user, units) in requests {
+                held.extend(shares.try_acquire(Principal::User(user), units));
             }
             prop_assert!(shares.used() <= limit);
-            prop_assert!(shares.try_take(Principal::User(4), 1).is_ok());
+            prop_assert!(shares.try_acquire(Principal::User(4), 1).is_ok());
             drop(held);
             prop_assert_eq!(shares.used(), 0);
         }

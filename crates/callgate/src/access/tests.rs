@@ -16,9 +16,9 @@ fn grants(rows: &[(&str, Mask)]) -> Grants {
 
 #[test]
 fn higher_masks_include_lower_ones() {
-    let ladder = [Mask::None, Mask::Read, Mask::Write, Mask::Execute];
-    for required in &ladder[1..] {
-        for granted in ladder {
+    let masks = [Mask::None, Mask::Read, Mask::Write, Mask::Execute];
+    for required in &masks[1..] {
+        for granted in masks {
             let allowed = requirement(&[("s", *required)]).allows(&grants(&[("s", granted)]));
             assert_eq!(allowed, granted.value() >= required.value(), "{granted} for {required}");
         }
@@ -26,7 +26,7 @@ fn higher_masks_include_lower_ones() {
 }
 
 #[test]
-fn granted_values_round_down_and_required_ones_up() {
+fn granted_values_round_down_and_required_values_round_up() {
     let granted: Vec<i64> =
         [-1, 0, 1, 2, 3, 4, 5, 6, 7, 99].map(|value| Mask::granted(value).value()).into();
     assert_eq!(granted, [0, 0, 0, 2, 2, 4, 4, 6, 6, 6]);
@@ -37,19 +37,19 @@ fn granted_values_round_down_and_required_ones_up() {
 }
 
 #[test]
-fn row_of_the_user_overrides_the_role() {
-    let mut own = Grants::default();
-    own.add_role("s".into(), Mask::Execute);
-    own.add_user("s".into(), Mask::Read);
-    assert_eq!(own.mask(&"s".into()), Mask::Read);
-    let mut other_order = Grants::default();
-    other_order.add_user("s".into(), Mask::Read);
-    other_order.add_role("s".into(), Mask::Execute);
-    assert_eq!(own.by_section, other_order.by_section);
+fn a_grant_of_the_user_overrides_the_grant_of_the_role() {
+    let mut role_first = Grants::default();
+    role_first.add_role("s".into(), Mask::Execute);
+    role_first.add_user("s".into(), Mask::Read);
+    assert_eq!(role_first.mask(&"s".into()), Mask::Read);
+    let mut user_first = Grants::default();
+    user_first.add_user("s".into(), Mask::Read);
+    user_first.add_role("s".into(), Mask::Execute);
+    assert_eq!(role_first.by_section, user_first.by_section);
 }
 
 #[test]
-fn users_mask_of_0_denies_what_the_role_allows() {
+fn a_user_mask_of_0_denies_a_section_that_the_role_allows() {
     let mut denied = Grants::default();
     denied.add_role("s".into(), Mask::Execute);
     denied.add_user("s".into(), Mask::granted(0));
@@ -65,7 +65,7 @@ fn method_in_two_sections_requires_both() {
 }
 
 #[test]
-fn lowest_of_several_role_rows_counts() {
+fn the_lowest_of_several_role_grants_applies() {
     for rows in [[Mask::Execute, Mask::Read], [Mask::Read, Mask::Execute]] {
         let mut role = Grants::default();
         for mask in rows {
@@ -76,13 +76,13 @@ fn lowest_of_several_role_rows_counts() {
 }
 
 #[test]
-fn write_is_not_read() {
+fn read_does_not_include_write() {
     assert_eq!((Mask::Read.value(), Mask::Write.value()), (2, 4));
     assert!(!requirement(&[("s", Mask::Write)]).allows(&grants(&[("s", Mask::Read)])));
 }
 
 #[test]
-fn mask_of_99_is_execute() {
+fn a_granted_mask_of_99_is_execute_and_a_required_mask_of_99_is_closed() {
     assert_eq!(Mask::granted(99), Mask::Execute);
     // No grant satisfies a requirement above the highest mask.
     let mut closed = Requirement::default();
@@ -94,7 +94,7 @@ fn mask_of_99_is_execute() {
 }
 
 #[test]
-fn method_without_section_is_open_and_a_closed_one_denies_everybody() {
+fn a_method_without_sections_is_open_and_a_closed_section_denies_every_caller() {
     assert!(Requirement::OPEN.allows(&Grants::default()));
     let mut closed = requirement(&[("s", Mask::Read)]);
     closed.add("s".into(), SectionRequirement::Closed);
@@ -132,16 +132,16 @@ proptest! {
             requirement.add(section.to_string().into(), need);
         }
         let mut grants = Grants::default();
-        for (section, value, own) in rows {
+        for (section, value, is_user_grant) in rows {
             let (section, mask) = (Section::from(section.to_string()), Mask::granted(value));
-            if own { grants.add_user(section, mask) } else { grants.add_role(section, mask) }
+            if is_user_grant { grants.add_user(section, mask) } else { grants.add_role(section, mask) }
         }
         prop_assert_eq!(requirement.allows(&grants), requirement.decide(&grants).is_allowed());
     }
 }
 
 #[test]
-fn a_caller_is_found_by_number_and_by_name() {
+fn a_caller_is_found_by_id_and_by_name() {
     let user = |id, name: &str| User { id, name: name.to_owned(), role: None };
     let users = [(user(1, "ada"), Grants::default()), (user(2, "ravi"), Grants::default())];
     let access = Access::new(users, Grants::default());
@@ -152,12 +152,12 @@ fn a_caller_is_found_by_number_and_by_name() {
 }
 
 #[test]
-fn a_digest_is_never_printed() {
+fn a_token_digest_is_never_printed() {
     assert_eq!(format!("{:?}", TokenDigest::of("cg_secret")), "TokenDigest(…)");
 }
 
 #[test]
-fn every_user_has_read_on_the_built_in_section_and_nobody_else() {
+fn users_have_read_on_the_section_authenticated_by_default_and_anonymous_callers_do_not() {
     let mut requirement = Requirement::default();
     requirement.add(Section::authenticated(), Mask::Read);
     let user = |id: i64| User { id, name: format!("u{id}"), role: None };

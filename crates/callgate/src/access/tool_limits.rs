@@ -71,13 +71,13 @@ impl ToolLimits {
         for limit in self.of(method) {
             match limit.value {
                 LimitValue::Rate(_) | LimitValue::Concurrent(_) => {}
-                LimitValue::Seconds(most) => {
-                    lower(&mut bounds.time, Duration::from_secs(most.into()));
+                LimitValue::Seconds(max) => {
+                    lower(&mut bounds.time, Duration::from_secs(max.into()));
                 }
-                LimitValue::ArgumentBytes(most) => {
-                    lower(&mut bounds.argument_bytes, most as usize);
+                LimitValue::ArgumentBytes(max) => {
+                    lower(&mut bounds.argument_bytes, max as usize);
                 }
-                LimitValue::ResultBytes(most) => lower(&mut bounds.result_bytes, most as usize),
+                LimitValue::ResultBytes(max) => lower(&mut bounds.result_bytes, max as usize),
             }
         }
         bounds
@@ -103,10 +103,10 @@ impl fmt::Display for LimitValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rate(rate) => rate.fmt(f),
-            Self::Concurrent(most) => write!(f, "{most} {CONCURRENT}"),
-            Self::Seconds(most) => write!(f, "{most} {SECONDS}"),
-            Self::ArgumentBytes(most) => write!(f, "{most} {ARGUMENT_BYTES}"),
-            Self::ResultBytes(most) => write!(f, "{most} {RESULT_BYTES}"),
+            Self::Concurrent(max) => write!(f, "{max} {CONCURRENT}"),
+            Self::Seconds(max) => write!(f, "{max} {SECONDS}"),
+            Self::ArgumentBytes(max) => write!(f, "{max} {ARGUMENT_BYTES}"),
+            Self::ResultBytes(max) => write!(f, "{max} {RESULT_BYTES}"),
         }
     }
 }
@@ -136,9 +136,9 @@ impl fmt::Display for ToolLimits {
             return f.write_str(NONE);
         }
         for (index, ToolLimit { pattern, value, per_caller }) in self.0.iter().enumerate() {
-            let comma = if index > 0 { ", " } else { "" };
+            let separator = if index > 0 { ", " } else { "" };
             let per_caller = if *per_caller { PER_CALLER } else { "" };
-            write!(f, "{comma}{pattern} {value}{per_caller}")?;
+            write!(f, "{separator}{pattern} {value}{per_caller}")?;
         }
         Ok(())
     }
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_read_and_written() {
+    fn limits_parse_and_print_unchanged() {
         for text in [
             "mail.send 10/min per caller, report.* 2/s burst 9",
             "report.* 2 concurrent, *.get 1 concurrent per caller",
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_limit_is_refused() {
+    fn invalid_limits_are_rejected() {
         for text in [
             "",
             "mail.send",
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_match_whole_ids() {
+    fn patterns_match_complete_ids() {
         let cases = [
             ("mail.send", "mail.send", true),
             ("mail.send", "mail.sendAll", false),

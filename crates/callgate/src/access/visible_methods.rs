@@ -7,25 +7,25 @@ use super::MethodSet;
 use super::last_value_cache::LastValueCache;
 
 /// Name of a service and the methods that it lists; `None` if the list is unknown.
-type Listed = (Arc<str>, Option<Arc<MethodSet>>);
+type ServiceList = (Arc<str>, Option<Arc<MethodSet>>);
 
 /// Methods that services list for a caller. Only services with a
 /// [`MethodLister`](crate::upstream::MethodLister) are included.
 #[derive(Debug)]
 pub(crate) struct VisibleMethods {
-    listed: Box<[Listed]>,
+    listed: Box<[ServiceList]>,
     /// Listing of the last catalog, restricted to these methods. The key is the number of the unrestricted listing.
     pub(crate) listing: LastValueCache,
 }
 
 impl VisibleMethods {
-    pub(crate) fn new(listed: impl IntoIterator<Item = Listed>) -> Self {
+    pub(crate) fn new(listed: impl IntoIterator<Item = ServiceList>) -> Self {
         Self { listed: listed.into_iter().collect(), listing: LastValueCache::default() }
     }
 
     /// Merges the lists of several services.
-    pub(crate) fn merge(each: &[Arc<Self>]) -> Self {
-        Self::new(each.iter().flat_map(|one| one.listed.iter().cloned()))
+    pub(crate) fn merge(lists: &[Arc<Self>]) -> Self {
+        Self::new(lists.iter().flat_map(|list| list.listed.iter().cloned()))
     }
 
     pub(crate) fn services(&self) -> impl Iterator<Item = &Arc<str>> {
@@ -40,10 +40,10 @@ impl VisibleMethods {
 
     /// Returns `true` if the upstream lists the method, or does not restrict its methods.
     pub(crate) fn contains(&self, upstream: &str, id: &str) -> bool {
-        let lists = |listed: &Option<Arc<MethodSet>>| {
+        let contains_id = |listed: &Option<Arc<MethodSet>>| {
             listed.as_ref().is_some_and(|methods| methods.contains(id))
         };
-        self.of(upstream).is_none_or(lists)
+        self.of(upstream).is_none_or(contains_id)
     }
 }
 

@@ -37,7 +37,7 @@ impl BridgeFailure {
         self
     }
 
-    pub(crate) fn and(mut self, sentence: &str) -> Self {
+    pub(crate) fn with_sentence(mut self, sentence: &str) -> Self {
         self.message.push_str(". ");
         self.message.push_str(sentence);
         self
@@ -110,11 +110,12 @@ impl BridgeFailure {
             300..=399 => "Redirects are not followed; use the URL of the server itself",
             _ => "Check the server's log",
         };
-        let place = match location.and_then(|location| location.split(['?', '#']).next()) {
-            Some(place) if !place.contains('@') => format!(" to {place}"),
+        let redirect = match location.and_then(|location| location.split(['?', '#']).next()) {
+            Some(redirect) if !redirect.contains('@') => format!(" to {redirect}"),
             _ => String::new(),
         };
-        Self::new(format!("{endpoint} answered HTTP {status}{place}. {advice}")).with_status(status)
+        Self::new(format!("{endpoint} answered HTTP {status}{redirect}. {advice}"))
+            .with_status(status)
     }
 
     pub(crate) fn to_response(&self, id: &MessageId, endpoint: &Endpoint) -> Vec<u8> {

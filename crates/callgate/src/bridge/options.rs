@@ -113,8 +113,8 @@ impl Options {
     pub fn header(mut self, line: &str) -> Result<Self, HeaderError> {
         let (name, value) = line.split_once(':').ok_or(HeaderError::NoColon)?;
         let name = name.trim();
-        let bad_name = |_| HeaderError::Name(name.to_owned());
-        let name: HeaderName = name.parse().map_err(bad_name)?;
+        let invalid_name = |_| HeaderError::Name(name.to_owned());
+        let name: HeaderName = name.parse().map_err(invalid_name)?;
         if is_transport_header(&name) || name.as_str().starts_with("mcp-") {
             return Err(HeaderError::Own(name.to_string()));
         }
@@ -184,16 +184,16 @@ mod tests {
 
     #[test]
     fn errors_of_headers_do_not_show_values() {
-        let problem = |line: &str| options().header(line).unwrap_err().to_string();
-        assert_eq!(problem("s3cret"), "expected `Name: value`");
-        assert_eq!(problem("two words: s3cret"), "`two words` is not a valid header name");
+        let error = |line: &str| options().header(line).unwrap_err().to_string();
+        assert_eq!(error("s3cret"), "expected `Name: value`");
+        assert_eq!(error("two words: s3cret"), "`two words` is not a valid header name");
         assert_eq!(
-            problem("Mcp-Session-Id: s3cret"),
+            error("Mcp-Session-Id: s3cret"),
             "the bridge itself sets `mcp-session-id`; remove this header"
         );
-        assert!(!problem("X-Key: s3cret\u{7}").contains("s3cret"));
+        assert!(!error("X-Key: s3cret\u{7}").contains("s3cret"));
         assert_eq!(
-            problem("X-Key: ${MY_KEY}"),
+            error("X-Key: ${MY_KEY}"),
             "`x-key` has the placeholder `${MY_KEY}`, which your client did not replace"
         );
         let options = options().token("s3cret").unwrap();

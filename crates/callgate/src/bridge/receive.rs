@@ -26,11 +26,11 @@ use truncated_id::truncated_id;
 /// Maximum number of one-way messages (notifications and responses of the client) that wait to be sent.
 const MAX_QUEUED_ONE_WAY: usize = 1024;
 
-pub(super) struct Dispatcher {
+pub(super) struct MessageDispatcher {
     bridge: Arc<Bridge>,
     pub(super) tasks: JoinSet<()>,
     background: JoinSet<()>,
-    outbox: mpsc::Sender<QueuedMessage>,
+    one_way_sender: mpsc::Sender<QueuedMessage>,
     last_number: u64,
     /// Number of the last one-way message that has been sent, or could not be sent.
     sent: watch::Receiver<u64>,
@@ -59,13 +59,13 @@ impl Handshake {
     }
 }
 
-impl Dispatcher {
+impl MessageDispatcher {
     pub(super) fn new(bridge: Arc<Bridge>) -> Self {
-        let (outbox, queue) = mpsc::channel(MAX_QUEUED_ONE_WAY);
+        let (one_way_sender, queue) = mpsc::channel(MAX_QUEUED_ONE_WAY);
         let (last_sent, sent) = watch::channel(0);
         let mut background = JoinSet::new();
-        let each = || Arc::clone(&bridge);
-        let (sender, listener, watcher) = (each(), each(), each());
+        let bridge_clone = || Arc::clone(&bridge);
+        let (sender, listener, watcher) = (bridge_clone(), bridge_clone(), bridge_clone());
         background.spawn(async move { sender.send_one_way_messages(queue, last_sent).await });
         background.spawn(async move { listener.listen().await });
         background.spawn(async move { watcher.http.watch_for_suspend().await });
@@ -74,7 +74,7 @@ impl Dispatcher {
             bridge,
             tasks,
             background,
-            outbox,
+            one_way_sender,
             last_number: 0,
             sent,
             barrier: 0,
@@ -197,7 +197,7 @@ impl Dispatcher {
     async fn queue_one_way(&mut self, message: ClientMessage) {
         if let Some(id) = &message.cancels {
             // A cancellation is sent only within a session.
-            if !self.bridge.in_flight.cancel(id) || self.bridge.session.live().is_none() {
+            if !self.bridge.in_flight.cancel(id) || self.bridge.session.current().is_none() {
                 return;
             }
             let (bridge, id) = (Arc::clone(&self.bridge), id.clone());
@@ -211,8 +211,10 @@ impl Dispatcher {
             self.barrier = self.last_number;
         }
         let handshake = self.handshake_before(&message);
-        let _ =
-            self.outbox.send(QueuedMessage { number: self.last_number, message, handshake }).await;
+        let _ = self
+            .one_way_sender
+            .send(QueuedMessage { number: self.last_number, message, handshake })
+            .await;
     }
 
     pub(super) async fn close(mut self) {

@@ -57,7 +57,7 @@ impl Bridge {
     async fn exchange(&self, request: &ClientMessage) -> Result<(), BridgeFailure> {
         let response = match self.send(request).await? {
             Ok(response) => response,
-            Err(refusal) => return self.refused(request, refusal).await,
+            Err(refusal) => return self.handle_refusal(request, refusal).await,
         };
         let session_id = response.headers().get(SESSION_ID).cloned();
         let sent = SentRequest { request, session_id };
@@ -78,7 +78,7 @@ impl Bridge {
         }
     }
 
-    async fn refused(
+    async fn handle_refusal(
         &self,
         request: &ClientMessage,
         refusal: ErrorResponse,
@@ -99,7 +99,7 @@ impl Bridge {
                 }
                 let sent = SentRequest { request, session_id: None };
                 self.relay(json, Some(&sent)).await;
-                self.check_answered(request)
+                self.check_responses(request)
             }
             None => Err(refusal.failure(&self.http)),
         }
@@ -117,14 +117,14 @@ impl Bridge {
         } else {
             self.relay(&json, Some(sent)).await;
         }
-        self.check_answered(sent.request)
+        self.check_responses(sent.request)
     }
 
-    fn check_answered(&self, request: &ClientMessage) -> Result<(), BridgeFailure> {
+    fn check_responses(&self, request: &ClientMessage) -> Result<(), BridgeFailure> {
         if self.in_flight.are_waiting(&request.ids) {
             let endpoint = self.http.endpoint();
             let message = format!("the response of {endpoint} has no answer to the request");
-            let is_first = request.opens();
+            let is_first = request.is_first_request();
             return Err(BridgeFailure::new(if is_first {
                 format!("{message}. {CHECK_URL}")
             } else {
@@ -170,7 +170,7 @@ impl Bridge {
         };
         let id = MessageId::of(id);
         if let Some(sent) = sent.filter(|sent| sent.request.ids.contains(&id)) {
-            self.learn_from(sent, &message);
+            self.record_result(sent, &message);
         }
         if self.in_flight.complete(&id) {
             self.write(compact(json).into_owned().into_bytes()).await;
@@ -180,24 +180,26 @@ impl Bridge {
     /// Relays the responses to a batch, each response once.
     async fn relay_batch(&self, json: &str, sent: &SentRequest<'_>) {
         let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(json) else { return };
-        let (mut wanted, mut nameless) = (Vec::with_capacity(items.len()), None);
+        let (mut relayed, mut error_without_id) = (Vec::with_capacity(items.len()), None);
         for item in &items {
             let Some(message) = parse_server_message(item.get()) else { continue };
             match message.id {
                 Some(id)
                     if message.method.is_none() && !self.in_flight.complete(&MessageId::of(id)) => {
                 }
-                None if message.method.is_none() => nameless = rpc_error(&message).or(nameless),
-                _ => wanted.push(*item),
+                None if message.method.is_none() => {
+                    error_without_id = rpc_error(&message).or(error_without_id);
+                }
+                _ => relayed.push(*item),
             }
         }
-        if wanted.len() == items.len() {
+        if relayed.len() == items.len() {
             self.write(compact(json).into_owned().into_bytes()).await;
-        } else if !wanted.is_empty() {
-            let items: Vec<_> = wanted.iter().map(|item| compact(item.get())).collect();
+        } else if !relayed.is_empty() {
+            let items: Vec<_> = relayed.iter().map(|item| compact(item.get())).collect();
             self.write(format!("[{}]", items.join(",")).into_bytes()).await;
         }
-        if let Some(error) = nameless {
+        if let Some(error) = error_without_id {
             self.relay_error_without_id(&error, &sent.request.ids).await;
         }
     }
@@ -211,7 +213,7 @@ impl Bridge {
         }
     }
 
-    fn learn_from(&self, sent: &SentRequest<'_>, message: &ServerMessage<'_>) {
+    fn record_result(&self, sent: &SentRequest<'_>, message: &ServerMessage<'_>) {
         let Some(result) = message.result else { return };
         let is_tool_list = &*sent.request.method == "tools/list";
         if is_tool_list && self.http.credential().is_none() && has_no_tools(result) {
@@ -226,15 +228,15 @@ impl Bridge {
         } else if !sent.request.is_modern() {
             self.settings.record(sent.request);
         } else if is_tool_list {
-            self.param_headers.learn(result);
+            self.param_headers.record_tools(result);
         }
     }
 }
 
 fn has_no_tools(result: &RawValue) -> bool {
     #[derive(Deserialize)]
-    struct ToolList {
+    struct OpaqueToolList {
         tools: Vec<IgnoredAny>,
     }
-    serde_json::from_str(result.get()).is_ok_and(|list: ToolList| list.tools.is_empty())
+    serde_json::from_str(result.get()).is_ok_and(|list: OpaqueToolList| list.tools.is_empty())
 }

@@ -28,13 +28,13 @@ const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of pages of `tools/list` that are read to find a schema.
 const MAX_PAGES: usize = 100;
 
-pub(crate) type Sent = Result<Response<Incoming>, ErrorResponse>;
+pub(crate) type SendResult = Result<Response<Incoming>, ErrorResponse>;
 
 #[derive(Debug)]
 pub(crate) struct ErrorResponse {
     pub(crate) status: StatusCode,
     location: Option<String>,
-    wants_tls: bool,
+    expects_tls: bool,
     /// The body, if it is a JSON-RPC error.
     pub(crate) json: Option<String>,
     error: Option<RpcError>,
@@ -54,19 +54,20 @@ impl ErrorResponse {
         };
         let message = body.as_deref().and_then(parse_server_message);
         let error = message.as_ref().and_then(rpc_error);
-        let wants_tls = status == StatusCode::BAD_REQUEST
+        let expects_tls = status == StatusCode::BAD_REQUEST
             && !http.endpoint().is_https()
-            && body.as_deref().is_some_and(names_https);
+            && body.as_deref().is_some_and(mentions_https);
         let json = body.filter(|_| error.is_some());
-        Self { status, location, wants_tls, json, error }
+        Self { status, location, expects_tls, json, error }
     }
 
     /// Returns `true` if the server does not know the session. Some servers send 400 instead of 404.
     pub(crate) fn is_lost_session(&self) -> bool {
-        let names_it = |error: &RpcError| error.message.to_ascii_lowercase().contains("session");
+        let mentions_session =
+            |error: &RpcError| error.message.to_ascii_lowercase().contains("session");
         match self.status {
             StatusCode::NOT_FOUND => true,
-            StatusCode::BAD_REQUEST => self.error.as_ref().is_some_and(names_it),
+            StatusCode::BAD_REQUEST => self.error.as_ref().is_some_and(mentions_session),
             _ => false,
         }
     }
@@ -76,7 +77,7 @@ impl ErrorResponse {
     }
 
     pub(crate) fn failure(&self, http: &ServerClient) -> BridgeFailure {
-        if self.wants_tls {
+        if self.expects_tls {
             let message = format!("{} speaks TLS; use `https://`", http.endpoint());
             return BridgeFailure::new(message).with_status(self.status);
         }
@@ -110,12 +111,12 @@ impl ErrorResponse {
         http: &ServerClient,
         requested: Option<&str>,
     ) -> BridgeFailure {
-        let offers = match self.supported().as_slice() {
+        let supported = match self.supported().as_slice() {
             [] => "it does not list its revisions and may support only 2026-07-28".to_owned(),
             versions => format!("it supports {}", versions.join(", ")),
         };
         let failure = BridgeFailure::new(format!(
-            "{} does not accept `initialize` of revision {}: HTTP {}; {offers}. The bridge does not translate \
+            "{} does not accept `initialize` of revision {}: HTTP {}; {supported}. The bridge does not translate \
              between revisions: use a client that supports a revision of the server",
             http.endpoint(),
             requested.unwrap_or("unknown"),
@@ -131,29 +132,29 @@ impl ErrorResponse {
 
 impl Bridge {
     /// Sends a request. Opens a new session if the old one is lost.
-    pub(crate) async fn send(&self, request: &ClientMessage) -> Result<Sent, BridgeFailure> {
-        let (mut may_renew, mut may_learn) = (true, true);
+    pub(crate) async fn send(&self, request: &ClientMessage) -> Result<SendResult, BridgeFailure> {
+        let (mut may_reopen, mut may_fetch_schemas) = (true, true);
         let policy = SendPolicy {
             ids: &request.ids,
-            waits_for_server: request.opens(),
-            is_repeatable: request.only_reads(),
+            waits_for_server: request.is_first_request(),
+            is_repeatable: request.is_read_only(),
         };
         loop {
-            let live = self.session_for(request);
-            let headers = self.headers_of(request, live.as_deref());
+            let session = self.session_for(request);
+            let headers = self.headers_of(request, session.as_deref());
             let response = self.post_with_retries(&policy, &headers, request.body.clone()).await?;
             if response.status().is_success() {
                 return Ok(Ok(response));
             }
             let refusal = ErrorResponse::read(response, &self.http).await;
-            let lost = live.filter(|live| live.id.is_some() && refusal.is_lost_session());
-            if let Some(live) = lost.filter(|_| std::mem::take(&mut may_renew)) {
-                self.reopen_session(&live).await?;
+            let lost = session.filter(|session| session.id.is_some() && refusal.is_lost_session());
+            if let Some(session) = lost.filter(|_| std::mem::take(&mut may_reopen)) {
+                self.reopen_session(&session).await?;
             } else if refusal.has_code(HEADER_MISMATCH)
                 && &*request.method == "tools/call"
-                && std::mem::take(&mut may_learn)
+                && std::mem::take(&mut may_fetch_schemas)
             {
-                self.learn_schemas(request).await;
+                self.fetch_schemas(request).await;
             } else {
                 return Ok(Err(refusal));
             }
@@ -161,18 +162,18 @@ impl Bridge {
     }
 
     pub(crate) fn session_for(&self, message: &ClientMessage) -> Option<Arc<OpenSession>> {
-        let has_none = message.is_modern() || message.is_handshake();
-        self.session.live().filter(|_| !has_none)
+        let is_sessionless = message.is_modern() || message.is_handshake();
+        self.session.current().filter(|_| !is_sessionless)
     }
 
     /// Returns the headers of a message: those of its session, or those of the modern era.
     pub(crate) fn headers_of(
         &self,
         message: &ClientMessage,
-        live: Option<&OpenSession>,
+        session: Option<&OpenSession>,
     ) -> HeaderMap {
         let Some(version) = message.version.as_deref() else {
-            return live.map(OpenSession::headers).unwrap_or_default();
+            return session.map(OpenSession::headers).unwrap_or_default();
         };
         let mut headers = HeaderMap::with_capacity(8);
         let name = message.name.as_deref();
@@ -192,7 +193,7 @@ impl Bridge {
     }
 
     /// Requests `tools/list` to get the schemas of the tools. The requests have the `_meta` of `call`.
-    async fn learn_schemas(&self, call: &ClientMessage) {
+    async fn fetch_schemas(&self, call: &ClientMessage) {
         let CallParams { meta: Some(meta), .. } = call.params().unwrap_or_default() else { return };
         let mut cursor: Option<Box<serde_json::value::RawValue>> = None;
         for page in 0..MAX_PAGES {
@@ -202,32 +203,33 @@ impl Bridge {
             };
             let body = json!({"jsonrpc": "2.0", "id": format!("callgate-bridge-{page}"),
                 "method": "tools/list", "params": params});
-            let list = ClientMessage {
+            let request = ClientMessage {
                 method: "tools/list".into(),
                 version: call.version.clone(),
                 body: body.to_string().into(),
                 ..ClientMessage::default()
             };
-            let Some(json) = self.send_own(&list).await else { return };
+            let Some(json) = self.send_internal(&request).await else { return };
             let result = parse_server_message(&json).and_then(|message| message.result);
-            let Some(next) = result.and_then(|result| self.param_headers.learn(result)) else {
+            let Some(next) = result.and_then(|result| self.param_headers.record_tools(result))
+            else {
                 return;
             };
             cursor = Some(next.to_owned());
         }
     }
 
-    async fn send_own(&self, request: &ClientMessage) -> Option<String> {
+    async fn send_internal(&self, request: &ClientMessage) -> Option<String> {
         let headers = self.headers_of(request, None);
         let policy = SendPolicy { is_repeatable: true, ..SendPolicy::default() };
         let response =
             self.post_with_retries(&policy, &headers, request.body.clone()).await.ok()?;
-        self.read_own_response(response).await
+        self.read_internal_response(response).await
     }
 }
 
 /// Returns `true` for the error that nginx, Apache or Go sends for plain HTTP on an HTTPS port.
-fn names_https(body: &str) -> bool {
+fn mentions_https(body: &str) -> bool {
     let body = body.to_ascii_lowercase();
     [
         "plain http request was sent to https port",

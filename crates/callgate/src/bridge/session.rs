@@ -41,37 +41,37 @@ impl OpenSession {
 
 #[derive(Debug, Default)]
 pub(crate) struct CurrentSession {
-    live: watch::Sender<Option<Arc<OpenSession>>>,
-    renewing: Mutex<()>,
+    current: watch::Sender<Option<Arc<OpenSession>>>,
+    reopen_lock: Mutex<()>,
 }
 
 impl CurrentSession {
-    pub(crate) fn live(&self) -> Option<Arc<OpenSession>> {
-        self.live.borrow().clone()
+    pub(crate) fn current(&self) -> Option<Arc<OpenSession>> {
+        self.current.borrow().clone()
     }
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Arc<OpenSession>>> {
-        self.live.subscribe()
+        self.current.subscribe()
     }
 
     pub(crate) fn open(&self, initialize: &Bytes, id: Option<HeaderValue>, result: &RawValue) {
         let Some(version) = version_of(result) else { return };
-        let generation = self.live().map_or(1, |live| live.generation + 1);
-        let live = OpenSession {
+        let generation = self.current().map_or(1, |session| session.generation + 1);
+        let session = OpenSession {
             generation,
             id,
             version,
             initialize: initialize.clone(),
             is_ready: false,
         };
-        self.live.send_replace(Some(Arc::new(live)));
+        self.current.send_replace(Some(Arc::new(session)));
     }
 
     /// Records that the server accepted `notifications/initialized`.
     pub(crate) fn set_ready(&self, generation: u64) {
-        self.live.send_if_modified(|live| match live {
-            Some(live) if live.generation == generation && !live.is_ready => {
-                *live = Arc::new(OpenSession { is_ready: true, ..OpenSession::clone(live) });
+        self.current.send_if_modified(|session| match session {
+            Some(session) if session.generation == generation && !session.is_ready => {
+                *session = Arc::new(OpenSession { is_ready: true, ..OpenSession::clone(session) });
                 true
             }
             _ => false,
@@ -86,8 +86,8 @@ fn version_of(result: &RawValue) -> Option<Box<str>> {
 impl Bridge {
     /// Opens a new session. Requests that lost the same session share the new session.
     pub(crate) async fn reopen_session(&self, lost: &OpenSession) -> Result<(), BridgeFailure> {
-        let _guard = self.session.renewing.lock().await;
-        if self.session.live().is_none_or(|live| live.generation != lost.generation) {
+        let _guard = self.session.reopen_lock.lock().await;
+        if self.session.current().is_none_or(|session| session.generation != lost.generation) {
             return Ok(());
         }
         let (id, version) = self.initialize(lost).await?;
@@ -95,17 +95,17 @@ impl Bridge {
             let endpoint = self.http.endpoint();
             return Err(BridgeFailure::of_new_revision(endpoint, &lost.version, &version));
         }
-        let live =
+        let session =
             OpenSession { generation: lost.generation + 1, id, is_ready: true, ..lost.clone() };
         let body = format!(r#"{{"jsonrpc":"2.0","method":"{INITIALIZED}"}}"#);
-        let (policy, headers) = (SendPolicy::default(), live.headers());
-        let sent = self.post_with_retries(&policy, &headers, body.into());
-        let sent = tokio::time::timeout(self.limits.send_timeout, sent).await;
-        sent.map_err(|_| {
+        let (policy, headers) = (SendPolicy::default(), session.headers());
+        let sending = self.post_with_retries(&policy, &headers, body.into());
+        let result = tokio::time::timeout(self.limits.send_timeout, sending).await;
+        result.map_err(|_| {
             BridgeFailure::new("the server did not accept `notifications/initialized`")
         })??;
         self.restore_settings(&headers).await;
-        self.session.live.send_replace(Some(Arc::new(live)));
+        self.session.current.send_replace(Some(Arc::new(session)));
         tracing::info!("opened a new session, because the server lost the old one");
         Ok(())
     }
@@ -127,9 +127,9 @@ impl Bridge {
             )));
         }
         let id = response.headers().get(SESSION_ID).cloned();
-        let answer = self.read_own_response(response).await;
+        let message = self.read_internal_response(response).await;
         let version =
-            answer.as_deref().and_then(|json| version_of(parse_server_message(json)?.result?));
+            message.as_deref().and_then(|json| version_of(parse_server_message(json)?.result?));
         let version = version.ok_or_else(|| {
             BridgeFailure::new(
                 "the session is lost, and the response to a new `initialize` is invalid",

@@ -64,7 +64,7 @@ impl CatalogBuilder {
             return false;
         };
         let (entry, tool) = (Entry::clone(entry), previous.tool(entry));
-        let requirement = self.shared(Arc::clone(&entry.requirement));
+        let requirement = self.interned_requirement(Arc::clone(&entry.requirement));
         let preferred_name = tool_name.map(Into::into);
         self.entries.push((Entry { preferred_name, requirement, ..entry }, tool));
         true
@@ -83,7 +83,7 @@ impl CatalogBuilder {
             Ok(written) => written,
             Err(reason) => return self.quarantine(method.id.to_string(), reason),
         };
-        let requirement = self.shared(Arc::new(method.requirement));
+        let requirement = self.interned_requirement(Arc::new(method.requirement));
         let entry = Entry {
             // The name is assigned in `finish`, because names depend on each other.
             name: ToolName::unassigned(),
@@ -91,7 +91,7 @@ impl CatalogBuilder {
             preferred_name: method.tool_name.map(Into::into),
             ordinal: 0,
             parts: written.parts,
-            own_check: written.check.map(Bytes::from),
+            check_schema: written.check.map(Bytes::from),
             input: CachedSchema::default(),
             output_check: CachedSchema::default(),
             headers: written.headers,
@@ -113,9 +113,9 @@ impl CatalogBuilder {
     }
 
     /// Returns an equal requirement of this catalog, so that tools share it.
-    fn shared(&mut self, requirement: Arc<Requirement>) -> Arc<Requirement> {
-        if let Some(known) = self.requirements.get(&requirement) {
-            return Arc::clone(known);
+    fn interned_requirement(&mut self, requirement: Arc<Requirement>) -> Arc<Requirement> {
+        if let Some(existing) = self.requirements.get(&requirement) {
+            return Arc::clone(existing);
         }
         self.requirements.insert(Arc::clone(&requirement));
         requirement
@@ -161,7 +161,7 @@ impl CatalogBuilder {
     }
 
     fn assign_names(&mut self) {
-        let unnamed: Vec<NameRequest<'_>> = self
+        let requests: Vec<NameRequest<'_>> = self
             .entries
             .iter()
             .map(|(entry, _)| NameRequest {
@@ -170,33 +170,33 @@ impl CatalogBuilder {
             })
             .collect();
         let reserved = self.reserved.iter().map(String::as_str);
-        let names = tool_names(&self.prefix, &unnamed, reserved);
-        let mut kept = Vec::with_capacity(self.entries.len());
+        let names = tool_names(&self.prefix, &requests, reserved);
+        let mut named_entries = Vec::with_capacity(self.entries.len());
         for ((mut entry, tool), name) in std::mem::take(&mut self.entries).into_iter().zip(names) {
             match name {
                 Ok(name) => {
                     entry.findings =
                         with_name_findings(&self.prefix, entry.id.as_str(), &name, &entry.findings);
                     entry.name = name;
-                    kept.push((entry, tool));
+                    named_entries.push((entry, tool));
                 }
                 Err(reason) => self.quarantine(entry.id.to_string(), reason),
             }
         }
-        self.entries = kept;
+        self.entries = named_entries;
     }
 
     /// Returns the bytes of all tools in each format.
     fn build_arenas(&mut self) -> [Arena; ToolFormat::ALL.len()] {
         let total: usize = self.entries.iter().map(|(_, tool)| tool.len() + 1).sum();
-        let mut made: Vec<Arena> = Vec::new();
+        let mut built: Vec<Arena> = Vec::new();
         let arenas = ToolFormat::ALL.map(|format| {
             let mut arena = ArenaBuilder::new(self.entries.len(), total);
             for (entry, tool) in &self.entries {
                 arena.add(|out| entry.parts.write(format, entry.name.as_str(), tool, out));
             }
-            let arena = arena.finish(made.last());
-            made.push(arena.clone());
+            let arena = arena.finish(built.last());
+            built.push(arena.clone());
             arena
         });
         for (ordinal, (entry, _)) in (0..).zip(&mut self.entries) {
@@ -215,9 +215,9 @@ fn with_name_findings(
 ) -> Box<[Finding]> {
     let is_about_name =
         |it: &&Finding| matches!(it, Finding::LongToolName(_) | Finding::NameCollision);
-    let others = findings.iter().filter(|finding| !is_about_name(finding)).cloned();
+    let other_findings = findings.iter().filter(|finding| !is_about_name(finding)).cloned();
     let length = name.as_str().len();
-    let long = (length > LONG_NAME).then_some(Finding::LongToolName(length));
+    let long_name = (length > LONG_NAME).then_some(Finding::LongToolName(length));
     let collision = is_disambiguated(prefix, id, name).then_some(Finding::NameCollision);
-    others.chain(long).chain(collision).collect()
+    other_findings.chain(long_name).chain(collision).collect()
 }

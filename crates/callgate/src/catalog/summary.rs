@@ -25,34 +25,34 @@ pub(super) fn summary(catalog: &Catalog, listing: &Listing) -> String {
         let id = entry.id.as_str();
         Some(id.split_once(['.', '_', '/'])?.0.to_owned()).filter(|group| !group.is_empty())
     };
-    add(&mut text, "Subjects", entries().filter_map(group));
+    append(&mut text, "Subjects", entries().filter_map(group));
     let sections = entries().flat_map(|entry| entry.requirement.sections());
     let names = sections.map(|(section, _)| section).filter(|it| **it != Section::authenticated());
-    add(&mut text, "Sections", names.map(|section| section.as_str().to_owned()));
+    append(&mut text, "Sections", names.map(|section| section.as_str().to_owned()));
     text
 }
 
 /// Appends as many names as fit, each with the number of its tools. The most frequent names come first.
-fn add(text: &mut String, title: &str, names: impl Iterator<Item = String>) {
+fn append(text: &mut String, title: &str, names: impl Iterator<Item = String>) {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for name in names {
         *counts.entry(name).or_default() += 1;
     }
     let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let mut left = MAX_CHARACTERS.saturating_sub(text.chars().count() + title.len() + 20);
-    let fitting = counts.iter().map_while(|(name, count)| {
-        let shown = format!("{name} ({count})");
-        left = left.checked_sub(shown.chars().count() + 2)?;
-        Some(shown)
+    let mut remaining = MAX_CHARACTERS.saturating_sub(text.chars().count() + title.len() + 20);
+    let fitting_items = counts.iter().map_while(|(name, count)| {
+        let item = format!("{name} ({count})");
+        remaining = remaining.checked_sub(item.chars().count() + 2)?;
+        Some(item)
     });
-    let shown: Vec<String> = fitting.collect();
-    if shown.is_empty() {
+    let items: Vec<String> = fitting_items.collect();
+    if items.is_empty() {
         return;
     }
-    let more = match counts.len() - shown.len() {
+    let more = match counts.len() - items.len() {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let _ = write!(text, " {title}: {}{more}.", shown.join(", "));
+    let _ = write!(text, " {title}: {}{more}.", items.join(", "));
 }

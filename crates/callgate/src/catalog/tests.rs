@@ -159,10 +159,10 @@ fn unportable_properties_of_an_input_schema_are_renamed() {
     );
     assert_eq!(findings(&catalog, "a").len(), 1);
     let check = catalog.check_schema(catalog.by_id("a").unwrap());
-    let plan = CompiledInput::compile(&check).unwrap();
+    let input = CompiledInput::compile(&check).unwrap();
     let arguments = r#"{"Transaction_hash_2":"0x1"}"#;
     let arguments: &serde_json::value::RawValue = serde_json::from_str(arguments).unwrap();
-    let params = plan.params(Some(arguments), ParamStyle::Named).unwrap();
+    let params = input.params(Some(arguments), ParamStyle::Named).unwrap();
     assert_eq!(params.get(), r#"{"Transaction hash":"0x1"}"#);
 }
 
@@ -183,7 +183,7 @@ fn findings_are_sentences_with_a_remedy() {
 }
 
 #[test]
-fn bad_definitions_are_quarantined_by_name_and_the_rest_is_served() {
+fn invalid_definitions_are_quarantined_and_valid_definitions_are_served() {
     let int = || "int".parse().unwrap();
     let catalog = build([
         method("good"),
@@ -194,13 +194,16 @@ fn bad_definitions_are_quarantined_by_name_and_the_rest_is_served() {
         method("rpc.discover"),
     ]);
     assert_eq!(catalog.len(), 1);
-    let reasons: Vec<String> =
-        catalog.quarantined().iter().map(|one| format!("{}: {}", one.id, one.reason)).collect();
+    let reasons: Vec<String> = catalog
+        .quarantined()
+        .iter()
+        .map(|method| format!("{}: {}", method.id, method.reason))
+        .collect();
     insta::assert_debug_snapshot!(reasons);
 }
 
 #[test]
-fn ids_that_are_none_and_schemas_that_do_not_compile_are_refused() {
+fn invalid_ids_and_invalid_input_schemas_are_rejected() {
     for id in ["", " a", "a\u{0}b", &"x".repeat(256)] {
         assert!(id.parse::<MethodId>().is_err(), "{id:?}");
     }
@@ -229,11 +232,16 @@ fn methods_are_sorted_and_found_by_id_and_name() {
 }
 
 #[test]
-fn a_name_that_tells_of_another_method_is_a_finding() {
+fn a_tool_name_that_reveals_another_method_is_a_finding() {
     let catalog = build(["user.get", "user_get", "other", &"long.".repeat(20)].map(method));
-    let collided = |id| catalog.by_id(id).unwrap().findings().contains(&Finding::NameCollision);
-    assert!(collided("user.get"));
-    assert!(!collided("user_get") && !collided("other") && !collided(&"long.".repeat(20)));
+    let has_collision =
+        |id| catalog.by_id(id).unwrap().findings().contains(&Finding::NameCollision);
+    assert!(has_collision("user.get"));
+    assert!(
+        !has_collision("user_get")
+            && !has_collision("other")
+            && !has_collision(&"long.".repeat(20))
+    );
     // Without the other method, the name has no hash, unless the name with the hash is stored.
     let stored = catalog.by_id("user.get").unwrap().name().as_str().to_owned();
     let previous = Some(Arc::new(catalog));
@@ -247,7 +255,7 @@ fn a_name_that_tells_of_another_method_is_a_finding() {
 }
 
 #[test]
-fn unchanged_methods_are_reused_and_changed_ones_rebuilt() {
+fn unchanged_methods_are_reused_and_changed_methods_are_rebuilt() {
     let types = Types::default();
     let mut first = CatalogBuilder::new(Prefix::default(), None);
     first.add(method("a").requires("s", Mask::Read), 1, &types, []);
@@ -269,12 +277,12 @@ fn unchanged_methods_are_reused_and_changed_ones_rebuilt() {
 }
 
 #[test]
-fn a_page_is_the_tools_with_commas_between() {
+fn a_page_contains_tools_separated_by_commas() {
     let catalog = build(
         ["a", "b", "c", "d"]
             .map(|id| if id == "b" { method(id).requires("s", Mask::Read) } else { method(id) }),
     );
-    let text = |grants: &Grants, offset, size| {
+    let page_of = |grants: &Grants, offset, size| {
         let page = catalog.listing(grants).page(
             &catalog,
             ToolFormat::Rest,
@@ -289,17 +297,17 @@ fn a_page_is_the_tools_with_commas_between() {
     };
     let all = Grants::from_iter([("s", Mask::Read)]);
     // Adjacent tools are one slice.
-    assert_eq!(text(&all, 0, 4), ("abcd".to_owned(), None, 1));
-    assert_eq!(text(&Grants::default(), 0, 4), ("acd".to_owned(), None, 2));
-    assert_eq!(text(&Grants::default(), 0, 2), ("ac".to_owned(), Some(2), 2));
-    assert_eq!(text(&Grants::default(), 2, 2), ("d".to_owned(), None, 1));
-    assert_eq!(text(&Grants::default(), 9, 2), (String::new(), None, 0));
-    assert_eq!(text(&Grants::default(), usize::MAX, usize::MAX), (String::new(), None, 0));
+    assert_eq!(page_of(&all, 0, 4), ("abcd".to_owned(), None, 1));
+    assert_eq!(page_of(&Grants::default(), 0, 4), ("acd".to_owned(), None, 2));
+    assert_eq!(page_of(&Grants::default(), 0, 2), ("ac".to_owned(), Some(2), 2));
+    assert_eq!(page_of(&Grants::default(), 2, 2), ("d".to_owned(), None, 1));
+    assert_eq!(page_of(&Grants::default(), 9, 2), (String::new(), None, 0));
+    assert_eq!(page_of(&Grants::default(), usize::MAX, usize::MAX), (String::new(), None, 0));
 }
 
 proptest! {
     #[test]
-    fn a_listing_is_exactly_what_is_allowed(
+    fn a_listing_contains_exactly_the_allowed_tools(
         needs in prop::collection::vec((0..3_u8, 1..7_i64), 1..30),
         granted in prop::collection::vec((0..3_u8, 0..7_i64), 0..4),
     ) {
@@ -326,7 +334,7 @@ proptest! {
 }
 
 #[test]
-fn a_wrong_x_mcp_header_quarantines_the_method_and_not_the_others() {
+fn an_invalid_x_mcp_header_quarantines_only_its_method() {
     let with_header = |id: &str, ty: Value| {
         let schema = json!({"type": ty, "x-mcp-header": "Region"});
         method(id).param(Param::with_schema("region", schema).unwrap())
@@ -343,7 +351,7 @@ fn a_wrong_x_mcp_header_quarantines_the_method_and_not_the_others() {
 }
 
 #[test]
-fn shapes_that_are_the_same_are_kept_once() {
+fn formats_with_equal_bytes_share_memory() {
     let plain = build([method("a"), method("b")]);
     let tools = plain.tool(plain.by_id("a").unwrap()).len() + 1;
     assert_eq!(plain.serialised_bytes(), tools * 2);
@@ -355,7 +363,7 @@ fn shapes_that_are_the_same_are_kept_once() {
 }
 
 #[test]
-fn output_other_than_an_object_is_wrapped_with_its_definitions() {
+fn an_output_schema_other_than_an_object_is_wrapped_with_its_definitions() {
     let wrapped = |schema: Value| {
         let catalog = build([method("a").output_schema(schema).unwrap()]);
         let tool = catalog.arena(ToolFormat::ObjectOutput).tool(0);

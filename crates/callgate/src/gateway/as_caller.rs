@@ -28,9 +28,9 @@ impl Gateway {
 impl AsCaller<'_> {
     /// Calls a method by its id, with the same checks as a call over the network.
     pub async fn call(&self, id: &str, arguments: impl Serialize) -> Result<Value, CallError> {
-        let unreadable =
+        let invalid =
             |error: serde_json::Error| CallError::arguments(format!("arguments: {error}"));
-        let arguments = to_raw_value(&arguments).map_err(unreadable)?;
+        let arguments = to_raw_value(&arguments).map_err(invalid)?;
         let arguments = (arguments.get() != "null").then_some(&*arguments);
         let request = CallRequest { id, arguments, read_only: false };
         let result = self.gateway.call(&self.caller, request).await?;
@@ -41,7 +41,8 @@ impl AsCaller<'_> {
     pub fn methods(&self) -> Vec<String> {
         let snapshot = self.gateway.snapshot.load_full();
         let listing = Gateway::listing(&snapshot, &self.caller);
-        let entries = listing.ordinals.iter().filter_map(|at| snapshot.catalog.entry(*at));
+        let entries =
+            listing.ordinals.iter().filter_map(|ordinal| snapshot.catalog.entry(*ordinal));
         entries.map(|entry| entry.id().to_string()).collect()
     }
 

@@ -15,7 +15,7 @@ use crate::model::method::Safety;
 use crate::upstream::{CallError, CallFailure, NotFound};
 
 /// Maximum number of characters of a requested id in the log and in the error.
-const MAX_SHOWN_ID: usize = 255;
+const MAX_ID_CHARACTERS: usize = 255;
 
 impl Gateway {
     /// Finds a tool that the caller may use.
@@ -30,7 +30,7 @@ impl Gateway {
             Err(_) if needs_login(&snapshot.catalog, caller, tool) => {
                 return Err(self.login_required(tool));
             }
-            decided => decided?,
+            authorized => authorized?,
         };
         if read_only && entry.call_safety() != Safety::ReadOnly {
             return Err(CallError::NotReadOnly(tool.as_str().to_owned()));
@@ -61,17 +61,18 @@ impl Gateway {
         let entry = lookup(catalog, tool);
         let is_granted = requirement(entry).allows(&caller.grants);
         if let Some(entry) = entry.filter(|_| is_granted)
-            && snapshot.visibility.shows(caller, entry)
+            && snapshot.visibility.is_visible(caller, entry)
         {
             return Ok(entry);
         }
-        let method: String = tool.as_str().chars().take(MAX_SHOWN_ID).collect();
+        let method: String = tool.as_str().chars().take(MAX_ID_CHARACTERS).collect();
         let is_id = matches!(tool, ToolRef::Id(_));
-        let (snapshot, caller, shown) = (Arc::clone(snapshot), caller.clone(), method.clone());
+        let (snapshot, caller, logged_method) =
+            (Arc::clone(snapshot), caller.clone(), method.clone());
         let subscriber = dispatcher::get_default(Dispatch::clone);
         let log = move || {
             dispatcher::with_default(&subscriber, || {
-                log_denial(&snapshot, &caller, &shown, is_id);
+                log_denial(&snapshot, &caller, &logged_method, is_id);
             });
         };
         match Handle::try_current() {
@@ -125,6 +126,6 @@ fn log_denial(snapshot: &Snapshot, caller: &Caller, method: &str, is_id: bool) {
 /// unknown instead, because clients would interpret the error as a request to sign in to the server.
 fn needs_login(catalog: &Catalog, caller: &Caller, tool: ToolRef<'_>) -> bool {
     let (None, ToolRef::Id(id)) = (&caller.user, tool) else { return false };
-    let login = Section::authenticated();
-    requirement(catalog.by_id(id)).sections().iter().any(|(section, _)| *section == login)
+    let authenticated = Section::authenticated();
+    requirement(catalog.by_id(id)).sections().iter().any(|(section, _)| *section == authenticated)
 }

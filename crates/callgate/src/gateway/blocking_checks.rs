@@ -53,11 +53,11 @@ impl BlockingChecks {
         caller: &Caller,
         check: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, CheckError> {
-        let share = self.0.take(caller.principal()).await.map_err(|_| CheckError::Busy)?;
-        let checked = tokio::task::spawn_blocking(move || {
+        let share = self.0.acquire(caller.principal()).await.map_err(|_| CheckError::Busy)?;
+        let handle = tokio::task::spawn_blocking(move || {
             let _share = share;
             check()
         });
-        Ok(checked.await?)
+        Ok(handle.await?)
     }
 }

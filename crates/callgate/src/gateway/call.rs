@@ -87,8 +87,8 @@ impl Gateway {
             let params = self.params(tool, arguments, caller).await?;
             let upstream = tool.upstream.as_ref().ok_or_else(|| not_configured(entry))?;
             let limit = TimeLimit {
-                usual: upstream.time_limit().is_none().then_some(self.call_timeout),
-                of_tool: admitted.bounds.time,
+                general: upstream.time_limit().is_none().then_some(self.call_timeout),
+                per_tool: admitted.bounds.time,
             };
             let mut reservation = BudgetReservation::new(&self.budget, caller)
                 .for_result_up_to(admitted.bounds.result_bytes);
@@ -107,13 +107,13 @@ impl Gateway {
                 };
                 with_time_limit(limit, client, upstream.call(call)).await?
             };
-            reservation.hold_result(value.len())?;
+            reservation.reserve_result(value.len())?;
             Ok(CallResult { value, reservation })
         };
         match outcome.await {
             Ok(outcome) => Ok(outcome),
             Err(error) => {
-                Box::pin(tool.snapshot.visibility.note_denial(caller, entry, &error)).await;
+                Box::pin(tool.snapshot.visibility.record_denial(caller, entry, &error)).await;
                 Err(error.logged(caller, method, id.unwrap_or_else(|| self.call_ids.next())))
             }
         }
@@ -190,14 +190,14 @@ impl From<CheckError> for CallError {
 }
 
 impl From<BudgetExceeded> for CallError {
-    fn from(over: BudgetExceeded) -> Self {
-        let message = match over {
+    fn from(exceeded: BudgetExceeded) -> Self {
+        let message = match exceeded {
             BudgetExceeded::Tool(limit) => {
                 let message = format!(
                     "The method ran, but its result is larger than {limit} bytes, which is the limit of this \
                      tool. Request less data."
                 );
-                return Self::Failed(CallFailure::new(message, over));
+                return Self::Failed(CallFailure::new(message, exceeded));
             }
             BudgetExceeded::Total(_) => {
                 "The method ran, but no memory is left for its result. \
@@ -208,33 +208,33 @@ impl From<BudgetExceeded> for CallError {
                  Request less data, or send fewer requests in a batch."
             }
         };
-        Self::Failed(CallFailure::new(message, over))
+        Self::Failed(CallFailure::new(message, exceeded))
     }
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimeLimit {
     /// The limit of all calls, unless the upstream enforces its own. Does not apply to tasks.
-    usual: Option<Duration>,
+    general: Option<Duration>,
     /// The limit that is configured for the tool. Also applies to tasks.
-    of_tool: Option<Duration>,
+    per_tool: Option<Duration>,
 }
 
 impl From<Duration> for TimeLimit {
-    fn from(usual: Duration) -> Self {
-        Self { usual: Some(usual), of_tool: None }
+    fn from(general: Duration) -> Self {
+        Self { general: Some(general), per_tool: None }
     }
 }
 
 impl TimeLimit {
     /// Returns the limit that applies, if there is one.
-    fn of(self, is_task: bool) -> Option<Duration> {
-        [self.of_tool, self.usual.filter(|_| !is_task)].into_iter().flatten().min()
+    fn applicable(self, is_task: bool) -> Option<Duration> {
+        [self.per_tool, self.general.filter(|_| !is_task)].into_iter().flatten().min()
     }
 
-    fn error(self, limit: Duration, took: Duration) -> CallError {
-        let detail = format!("no answer within {took:?}");
-        if self.of_tool != Some(limit) {
+    fn error(self, limit: Duration, elapsed: Duration) -> CallError {
+        let detail = format!("no answer within {elapsed:?}");
+        if self.per_tool != Some(limit) {
             return CallError::failed(detail);
         }
         let message = format!(
@@ -253,16 +253,16 @@ pub(crate) async fn with_time_limit<T>(
 ) -> Result<T, CallError> {
     let (limits, started) = (limit.into(), Instant::now());
     loop {
-        let Some(limit) = limits.of(client.is_task()) else { return running.await };
+        let Some(limit) = limits.applicable(client.is_task()) else { return running.await };
         let (waited, is_waiting) = client.waited();
-        let end = started + limit + waited.min(MAX_WAIT);
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let deadline = started + limit + waited.min(MAX_WAIT);
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
             return Err(limits.error(limit, started.elapsed()));
         }
         // The deadline moves while the method waits for the client.
-        let left = if is_waiting { left.max(CLIENT_CHECK_INTERVAL) } else { left };
-        if let Some(result) = until(pin!(sleep(left)), running.as_mut()).await {
+        let remaining = if is_waiting { remaining.max(CLIENT_CHECK_INTERVAL) } else { remaining };
+        if let Some(result) = until(pin!(sleep(remaining)), running.as_mut()).await {
             return result;
         }
     }

@@ -26,14 +26,14 @@ impl Gateway {
     /// counted exactly once, also in a batch. Limits of single tools are counted later, when a tool is called and
     /// access is allowed.
     pub(crate) fn count_request(&self, caller: &Caller) -> Result<(), RateLimited> {
-        self.rate_limiter.request(&self.snapshot.load().limits, caller.principal())
+        self.rate_limiter.count_request(&self.snapshot.load().limits, caller.principal())
     }
 
     /// Counts a request with an invalid credential against the limit of the client's address. It does not count against
     /// the limit of all callers, because clients without a valid credential could otherwise use up that limit.
     #[cfg(feature = "http")]
     pub(crate) fn count_unauthenticated(&self, client: &Caller) -> Result<(), RateLimited> {
-        self.rate_limiter.of_caller(&self.snapshot.load().limits, client.principal())
+        self.rate_limiter.count_caller_request(&self.snapshot.load().limits, client.principal())
     }
 
     /// Returns the number of requests that exceeded a rate limit.
@@ -71,10 +71,10 @@ impl Gateway {
         }
         let (principal, servers) = (caller.principal(), self.rate_limiter.servers());
         let running = self.running_calls.begin(&limits.tools, principal, method, servers);
-        let running = running.map_err(|refused| {
-            CallError::Busy(refused.to_string().into()).logged(caller, method, String::new())
+        let running = running.map_err(|error| {
+            CallError::Busy(error.to_string().into()).logged(caller, method, String::new())
         })?;
-        self.rate_limiter.call(limits, principal, method)?;
+        self.rate_limiter.count_call(limits, principal, method)?;
         Ok(AdmittedCall { bounds, _running: Some(running) })
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn document(
 ) -> Result<Bytes, OpenRpcError> {
     let arena = catalog.arena(ToolFormat::Rest);
     let size = listing.ordinals.iter().map(|ordinal| arena.size(*ordinal)).sum();
-    within_limits(listing.len(), size)?;
+    check_limits(listing.len(), size)?;
     let mut out = Vec::with_capacity(size * 2);
     let info = Info { title: &settings.server_name, version: &settings.server_version };
     out.extend_from_slice(b"{\"openrpc\":");
@@ -81,7 +81,7 @@ pub(super) fn document(
     Ok(out.into())
 }
 
-fn within_limits(methods: usize, bytes: usize) -> Result<(), OpenRpcError> {
+fn check_limits(methods: usize, bytes: usize) -> Result<(), OpenRpcError> {
     if methods > MAX_METHODS {
         return Err(OpenRpcError::TooMany(methods));
     }
@@ -147,7 +147,7 @@ pub struct ContentDescriptor<'a> {
 /// Returns `true` if the items of a list are sent as separate positional parameters. An OpenRPC document cannot express
 /// this.
 fn is_variadic(entry: &Entry) -> bool {
-    let mut parts = entry.own_check.iter().flat_map(|check| check.windows(REST_PARAM.len()));
+    let mut parts = entry.check_schema.iter().flat_map(|check| check.windows(REST_PARAM.len()));
     parts.any(|part| part == REST_PARAM.as_bytes())
 }
 
@@ -163,7 +163,7 @@ fn write_method(
     };
     // If a schema is nested too deeply to be parsed, calls of the method fail. The document then allows any value.
     let source = |part: &str, schema: &RawValue| {
-        let schema = serde_json::from_str(schema.get()).unwrap_or_else(|_| anything());
+        let schema = serde_json::from_str(schema.get()).unwrap_or_else(|_| any_value_schema());
         SourceSchema::new(format!("{}.{part}", tool.name), schema)
     };
     let input = source("params", tool.input_schema);
@@ -174,7 +174,7 @@ fn write_method(
     let is_variadic = entry.is_some_and(is_variadic);
     let safety_is_guess = entry.is_some_and(|entry| entry.safety() != entry.call_safety());
     let output = tool.output_schema.map(|schema| components.result(&source("result", schema)));
-    let schema = output.unwrap_or_else(anything);
+    let schema = output.unwrap_or_else(any_value_schema);
     let (summary, has_more) = summary(&tool.description);
     let method = MethodObject {
         name: &tool.name,
@@ -208,6 +208,6 @@ fn summary(description: &str) -> (String, bool) {
 }
 
 /// Returns a schema that accepts every value.
-fn anything() -> Value {
+fn any_value_schema() -> Value {
     Value::Object(serde_json::Map::new())
 }

@@ -103,7 +103,7 @@ pub const KEYS: [&str; 11] = [
 impl Settings {
     /// Sets a value by key.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
-        let refused = |expected: &str| SettingError::Value {
+        let invalid = |expected: &str| SettingError::Value {
             key: key.to_owned(),
             value: value.chars().take(80).collect(),
             expected: expected.to_owned(),
@@ -111,46 +111,46 @@ impl Settings {
         let text = || {
             let fits =
                 (1..=128).contains(&value.chars().count()) && !value.chars().any(char::is_control);
-            if fits { Ok(value.to_owned()) } else { Err(refused("1 to 128 printable characters")) }
+            if fits { Ok(value.to_owned()) } else { Err(invalid("1 to 128 printable characters")) }
         };
         match key {
             "mcp_protocol_version" => {
-                let known = || format!("one of {}", Revision::ALL.map(Revision::as_str).join(", "));
-                self.protocol_version = value.parse().map_err(|_| refused(&known()))?;
+                let names = || format!("one of {}", Revision::ALL.map(Revision::as_str).join(", "));
+                self.protocol_version = value.parse().map_err(|_| invalid(&names()))?;
             }
             "mcp_server_name" => self.server_name = text()?,
             "mcp_server_version" => self.server_version = text()?,
             "mcp_instructions" => {
                 let is_hidden = |c: char| c.is_control() && c != '\n';
                 if value.chars().count() > MAX_INSTRUCTIONS || value.chars().any(is_hidden) {
-                    return Err(refused("up to 4000 printable characters and line breaks"));
+                    return Err(invalid("up to 4000 printable characters and line breaks"));
                 }
                 value.clone_into(&mut self.instructions);
             }
             "mcp_tools_prefix" => {
                 self.tools_prefix =
-                    value.parse().map_err(|_| refused("up to 40 letters, digits, `_` and `-`"))?;
+                    value.parse().map_err(|_| invalid("up to 40 letters, digits, `_` and `-`"))?;
             }
             "mcp_page_size" => {
                 let size = value.parse().ok().filter(|size| (1..=10_000).contains(size));
-                self.page_size = size.ok_or_else(|| refused("a number from 1 to 10000"))?;
+                self.page_size = size.ok_or_else(|| invalid("a number from 1 to 10000"))?;
             }
             "mcp_list_ttl_ms" => {
                 self.list_ttl_ms =
-                    value.parse().map_err(|_| refused("a number of milliseconds, 0 or more"))?;
+                    value.parse().map_err(|_| invalid("a number of milliseconds, 0 or more"))?;
             }
             "limit_requests_per_caller" => {
-                self.limits.per_caller = limit(value).map_err(|_| refused(A_RATE))?;
+                self.limits.per_caller = limit(value).map_err(|_| invalid(RATE))?;
             }
-            "limit_requests" => self.limits.total = limit(value).map_err(|_| refused(A_RATE))?,
-            "limit_tools" => self.limits.tools = limit(value).map_err(|_| refused(TOOL_LIMITS))?,
+            "limit_requests" => self.limits.total = limit(value).map_err(|_| invalid(RATE))?,
+            "limit_tools" => self.limits.tools = limit(value).map_err(|_| invalid(TOOL_LIMITS))?,
             "open_methods" => {
                 self.open_methods = match value {
                     "" => None,
                     "allow" => Some(OpenMethods::Allow),
                     "refuse" => Some(OpenMethods::Refuse),
                     _ => {
-                        return Err(refused(
+                        return Err(invalid(
                             "`allow` or `refuse`, or an empty value to use the configuration",
                         ));
                     }
@@ -184,7 +184,7 @@ impl Settings {
 const MAX_INSTRUCTIONS: usize = 4000;
 
 /// Expected value of a rate limit.
-const A_RATE: &str = "a rate such as `100/s`, `10/min burst 20` or `5/h`, or `none`, or an empty value to use the configuration";
+const RATE: &str = "a rate such as `100/s`, `10/min burst 20` or `5/h`, or `none`, or an empty value to use the configuration";
 
 /// Expected value of the limits of tools.
 const TOOL_LIMITS: &str = "methods with limits, such as `mail.send 10/min per caller, report.* 2 concurrent, \

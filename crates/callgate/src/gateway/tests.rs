@@ -14,7 +14,7 @@ use crate::model::types::Types;
 use crate::upstream::local::{Error, Local};
 use crate::upstream::{BoxFuture, Call, CallError, CallFailure, CallOutput};
 
-fn gateway_over(local: Local, timeout: Duration) -> Gateway {
+fn gateway_with(local: Local, timeout: Duration) -> Gateway {
     let mut builder = CatalogBuilder::new(Prefix::default(), None);
     for method in local.methods() {
         builder.add(method.clone(), 0, &Types::default(), []);
@@ -42,15 +42,15 @@ async fn call(gateway: &Gateway, id: &str, arguments: &str) -> Result<String, Ca
     gateway.call(&reader(), request).await.map(|result| result.value.get().to_owned())
 }
 
-fn with(build: impl FnOnce(&mut Local)) -> Gateway {
+fn gateway_of(build: impl FnOnce(&mut Local)) -> Gateway {
     let mut local = Local::default();
     build(&mut local);
-    gateway_over(local, DEFAULT_CALL_TIMEOUT)
+    gateway_with(local, DEFAULT_CALL_TIMEOUT)
 }
 
 #[tokio::test]
 async fn display_method_returns_the_contents_of_its_response() {
-    let gateway = with(|local| {
+    let gateway = gateway_of(|local| {
         local.display_method(
             method("report").param(Param::new("n", "int".parse().unwrap())),
             |response, context, arguments: serde_json::Value| {
@@ -68,14 +68,14 @@ async fn display_method_returns_the_contents_of_its_response() {
 }
 
 #[tokio::test]
-async fn denied_tool_looks_unknown_and_does_not_run() {
+async fn a_denied_tool_is_reported_as_unknown_and_does_not_run() {
     let runs = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&runs);
-    let gateway = with(|local| {
+    let counter = Arc::clone(&runs);
+    let gateway = gateway_of(|local| {
         local.method(
             method("delete").requires("s", Mask::Execute),
             move |_, _: serde_json::Value| {
-                counted.fetch_add(1, Ordering::SeqCst);
+                counter.fetch_add(1, Ordering::SeqCst);
                 async { Ok::<_, Error>(true) }
             },
         );
@@ -91,7 +91,7 @@ async fn denied_tool_looks_unknown_and_does_not_run() {
 
 #[tokio::test]
 async fn invalid_arguments_are_rejected_before_the_method_runs() {
-    let gateway = with(|local| {
+    let gateway = gateway_of(|local| {
         local.method(
             method("strict").param(Param::new("n", "int".parse().unwrap())),
             async |_, _: serde_json::Value| -> Result<bool, Error> { panic!("ran") },
@@ -107,11 +107,11 @@ async fn a_large_schema_is_compiled_on_a_blocking_thread() {
         let values: Vec<String> = (0..count).map(|number| format!("value {number}")).collect();
         let param = Param::with_schema("value", json!({"enum": values})).unwrap();
         move |local: &mut Local| {
-            let answer = async |_, _: serde_json::Value| Ok::<_, Error>(true);
-            local.method(method("pick").param(param), answer);
+            let handler = async |_, _: serde_json::Value| Ok::<_, Error>(true);
+            local.method(method("pick").param(param), handler);
         }
     };
-    let (small, large) = (with(with_values(1)), with(with_values(10_000)));
+    let (small, large) = (gateway_of(with_values(1)), gateway_of(with_values(10_000)));
     let arguments = r#"{"value":"value 0"}"#;
     assert!(call(&small, "pick", arguments).now_or_never().is_some());
     assert!(call(&large, "pick", arguments).now_or_never().is_none());
@@ -120,7 +120,7 @@ async fn a_large_schema_is_compiled_on_a_blocking_thread() {
 
 #[tokio::test]
 async fn internal_errors_are_not_sent_to_the_caller() {
-    let gateway = with(|local| {
+    let gateway = gateway_of(|local| {
         local.method(method("tool"), async |_, _: serde_json::Value| -> Result<(), Error> {
             Err(Error::tool("no such article"))
         });
@@ -135,24 +135,24 @@ async fn internal_errors_are_not_sent_to_the_caller() {
         call(&gateway, "tool", "{}").await.unwrap_err().to_string(),
         "no such article (code 1)"
     );
-    let nowhere = "The service behind this tool is not configured. Nothing was run; an administrator has \
+    let not_configured = "The service behind this tool is not configured. Nothing was run; an administrator has \
                    to configure it.";
     let general = "Tool execution failed";
-    for (id, words) in [("internal", general), ("panics", general), ("orphan", nowhere)] {
+    for (id, expected) in [("internal", general), ("panics", general), ("orphan", not_configured)] {
         let error = call(&gateway, id, "{}").await.unwrap_err();
-        assert_eq!(error.to_string(), words, "{id}");
+        assert_eq!(error.to_string(), expected, "{id}");
         let CallError::Failed(CallFailure { error_id, .. }) = error else { panic!() };
         assert!(error_id.starts_with("mcp_"), "{error_id}");
     }
 }
 
 #[tokio::test]
-async fn whole_numbers_in_any_form_are_taken_and_what_does_not_fit_is_the_callers_to_mend() {
+async fn integers_are_accepted_in_any_notation_and_too_large_ones_are_invalid_arguments() {
     #[derive(serde::Deserialize)]
     struct Ids {
         id: i64,
     }
-    let gateway = with(|local| {
+    let gateway = gateway_of(|local| {
         let get = method("get").param(Param::new("id", "int".parse().unwrap()));
         local.method(get, async |_, Ids { id }| Ok::<_, Error>(id));
     });
@@ -164,8 +164,8 @@ async fn whole_numbers_in_any_form_are_taken_and_what_does_not_fit_is_the_caller
 }
 
 #[tokio::test]
-async fn of_two_functions_with_one_id_the_first_is_served_and_runs() {
-    let gateway = with(|local| {
+async fn the_first_of_two_functions_with_the_same_id_is_called() {
+    let gateway = gateway_of(|local| {
         local.method(method("m"), async |_, _: serde_json::Value| Ok::<_, Error>("first, open"));
         let second = method("m").requires("system", Mask::Execute);
         local.method(second, async |_, _: serde_json::Value| Ok::<_, Error>("second, closed"));
@@ -174,8 +174,8 @@ async fn of_two_functions_with_one_id_the_first_is_served_and_runs() {
 }
 
 #[tokio::test]
-async fn arguments_are_checked_also_where_nothing_runs_the_method() {
-    let gateway = with(|_| {});
+async fn arguments_are_checked_even_if_the_upstream_is_not_configured() {
+    let gateway = gateway_of(|_| {});
     let error = call(&gateway, "orphan", r#"{"x":1}"#).await.unwrap_err();
     assert!(matches!(error, CallError::Arguments(_)), "{error}");
 }
@@ -187,13 +187,13 @@ async fn call_fails_after_the_time_limit() {
         std::future::pending::<()>().await;
         Ok::<_, Error>(())
     });
-    let gateway = gateway_over(local, Duration::from_secs(30));
+    let gateway = gateway_with(local, Duration::from_secs(30));
     assert!(matches!(call(&gateway, "slow", "{}").await, Err(CallError::Failed(_))));
 }
 
 #[tokio::test]
-async fn a_call_for_read_only_methods_does_not_run_others() {
-    let gateway = with(|local| {
+async fn a_read_only_request_runs_only_read_only_methods() {
+    let gateway = gateway_of(|local| {
         local.method(method("writes"), async |_, _: serde_json::Value| Ok::<_, Error>(1));
         let reads = method("reads").safety(Safety::ReadOnly);
         local.method(reads, async |_, _: serde_json::Value| Ok::<_, Error>(2));
@@ -253,7 +253,7 @@ async fn method_overrides_the_parameter_style_of_its_upstream() {
 }
 
 #[tokio::test]
-async fn either_style_is_that_of_the_upstream_if_it_is_configured() {
+async fn the_style_either_uses_the_style_of_the_upstream_if_configured() {
     for (configured, sent) in [
         (None, r#"{"b":2}"#),
         (Some(ParamStyle::Either), r#"{"b":2}"#),
@@ -273,11 +273,11 @@ async fn either_style_is_that_of_the_upstream_if_it_is_configured() {
 }
 
 #[tokio::test]
-async fn a_new_catalog_is_served_at_once_and_a_call_under_way_keeps_its_own() {
+async fn a_new_catalog_is_served_at_once_and_running_calls_keep_the_previous_catalog() {
     let (entered, release) =
         (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
     let (on_enter, on_release) = (Arc::clone(&entered), Arc::clone(&release));
-    let gateway = Arc::new(with(|local| {
+    let gateway = Arc::new(gateway_of(|local| {
         local.method(method("slow"), move |_, _: serde_json::Value| {
             let (entered, release) = (Arc::clone(&on_enter), Arc::clone(&on_release));
             async move {
@@ -287,8 +287,8 @@ async fn a_new_catalog_is_served_at_once_and_a_call_under_way_keeps_its_own() {
             }
         });
     }));
-    let calling = Arc::clone(&gateway);
-    let running = tokio::spawn(async move { call(&calling, "slow", "{}").await });
+    let shared = Arc::clone(&gateway);
+    let running = tokio::spawn(async move { call(&shared, "slow", "{}").await });
     entered.notified().await;
     gateway.set_catalog(Arc::default());
     assert!(gateway.describe(&reader(), "slow").is_err());

@@ -67,10 +67,10 @@ impl Visibility {
     /// Returns the methods that services list for a caller. Waits up to `max_wait` for unknown lists.
     async fn lookup(&self, caller: &Caller, max_wait: Duration) -> Arc<VisibleMethods> {
         match self.services.as_slice() {
-            [one] => one.lookup(caller, max_wait).await,
-            several => {
-                let each = several.iter().map(|one| one.lookup(caller, max_wait));
-                Arc::new(VisibleMethods::merge(&join_all(each).await))
+            [cache] => cache.lookup(caller, max_wait).await,
+            caches => {
+                let lists = caches.iter().map(|cache| cache.lookup(caller, max_wait));
+                Arc::new(VisibleMethods::merge(&join_all(lists).await))
             }
         }
     }
@@ -90,14 +90,14 @@ impl Visibility {
     }
 
     /// Returns `true` if the upstream lists a method for the caller, or does not restrict what callers see.
-    pub(crate) fn shows(&self, caller: &Caller, entry: &Entry) -> bool {
+    pub(crate) fn is_visible(&self, caller: &Caller, entry: &Entry) -> bool {
         let visible = self.visible(caller);
         visible.is_none_or(|visible| visible.contains(entry.upstream(), entry.remote_name()))
     }
 
     /// Checks that the upstream lists a method for the caller. Fails with the reason, for the log.
     pub(crate) fn check(&self, caller: &Caller, entry: &Entry) -> Result<(), String> {
-        if self.shows(caller, entry) {
+        if self.is_visible(caller, entry) {
             return Ok(());
         }
         let (name, upstream) = (caller.name(), entry.upstream());
@@ -115,9 +115,9 @@ impl Visibility {
     }
 
     /// Hides a method from the caller if the error of a call shows that the service denied it.
-    pub(crate) async fn note_denial(&self, caller: &Caller, entry: &Entry, error: &CallError) {
+    pub(crate) async fn record_denial(&self, caller: &Caller, entry: &Entry, error: &CallError) {
         if let (Some(service), Some(denial)) = (self.service(entry.upstream()), denial(error)) {
-            service.note_denial(caller, entry.remote_name(), denial).await;
+            service.record_denial(caller, entry.remote_name(), denial).await;
         }
     }
 

@@ -165,9 +165,9 @@ impl AsyncRead for Stream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
+        let previous_len = buffer.filled().len();
         let read = ready!(Pin::new(&mut *self.io).poll_read(context, buffer));
-        if buffer.filled().len() > before {
+        if buffer.filled().len() > previous_len {
             self.received.0.store(true, Ordering::Release);
         }
         Poll::Ready(read)

@@ -92,25 +92,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_show_neither_user_nor_query() {
+    fn an_endpoint_hides_its_query_and_rejects_user_info() {
         let endpoint: Endpoint = "https://example.com/mcp?key=s3cret".parse().unwrap();
         assert_eq!(endpoint.to_string(), "https://example.com/mcp");
         assert!(!format!("{endpoint:?}").contains("s3cret"));
         assert_eq!("http://a:b@c/".parse::<Endpoint>(), Err(EndpointError::UserInfo));
-        for wrong in ["", "localhost", "/mcp", "ftp://a/", "http://", "http:///x", "http://a b/"] {
-            assert_eq!(wrong.parse::<Endpoint>(), Err(EndpointError::NotAUrl), "{wrong}");
+        for invalid in ["", "localhost", "/mcp", "ftp://a/", "http://", "http:///x", "http://a b/"]
+        {
+            assert_eq!(invalid.parse::<Endpoint>(), Err(EndpointError::NotAUrl), "{invalid}");
         }
     }
 
     #[test]
-    fn an_invalid_port_is_rejected() {
-        for wrong in ["99999", "0", "65536", "", "http", "+80", "8o80"] {
-            let found = format!("http://localhost:{wrong}/").parse::<Endpoint>();
-            assert!(found.is_err(), "{wrong}: {found:?}");
+    fn an_invalid_port_or_a_fragment_is_rejected() {
+        for invalid in ["99999", "0", "65536", "", "http", "+80", "8o80"] {
+            let parsed = format!("http://localhost:{invalid}/").parse::<Endpoint>();
+            assert!(parsed.is_err(), "{invalid}: {parsed:?}");
         }
         assert_eq!("http://[::1]:99999/".parse::<Endpoint>(), Err(EndpointError::Port));
-        for right in ["http://localhost:65535/", "http://[::1]:1/", "http://[::1]/", "http://a"] {
-            assert!(right.parse::<Endpoint>().is_ok(), "{right}");
+        for valid in ["http://localhost:65535/", "http://[::1]:1/", "http://[::1]/", "http://a"] {
+            assert!(valid.parse::<Endpoint>().is_ok(), "{valid}");
         }
         assert_eq!("http://a/#x".parse::<Endpoint>(), Err(EndpointError::Fragment));
     }

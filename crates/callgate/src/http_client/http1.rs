@@ -55,7 +55,7 @@ pub(crate) struct Http1Client {
 
 /// An open connection, with the bytes that were read from it and not used yet.
 #[derive(Debug)]
-struct Connection {
+struct Http1Connection {
     socket: Socket,
     buffer: BytesMut,
     /// The runtime that waits for events of the socket.
@@ -65,11 +65,11 @@ struct Connection {
 /// A request and its response, while they are written and read.
 #[derive(Debug)]
 pub(crate) struct Exchange<'a> {
-    connection: Connection,
+    connection: Http1Connection,
     /// The part that has not been written yet.
     request: Chain<Chain<&'a [u8], &'a [u8]>, &'a [u8]>,
     /// Set if any byte was written.
-    is_begun: bool,
+    has_written: bool,
     idle: &'a Arc<IdleConnections>,
 }
 
@@ -87,11 +87,11 @@ impl Http1Client {
         loop {
             let (connection, is_reused) = match self.idle.take() {
                 Some(connection) => (connection, true),
-                None => (Connection::new(Box::pin(self.connector.connect()).await?), false),
+                None => (Http1Connection::new(Box::pin(self.connector.connect()).await?), false),
             };
             let request = Buf::chain(head, head_end).chain(body);
             let idle = &self.idle;
-            let mut exchange = Exchange { connection, request, is_begun: false, idle };
+            let mut exchange = Exchange { connection, request, has_written: false, idle };
             match exchange.read_head().await {
                 Ok(response) => return Ok((response, exchange)),
                 Err(error) if is_reused && error.kind == SendErrorKind::NotSent => {}
@@ -124,14 +124,14 @@ pub(crate) fn head_size(bytes: &[u8]) -> Option<usize> {
     Some(size)
 }
 
-impl Connection {
+impl Http1Connection {
     fn new(socket: Socket) -> Self {
         Self { socket, buffer: BytesMut::new(), runtime: Handle::current().id() }
     }
 
     /// Moves an idle connection to the current runtime.
-    fn moved(self) -> io::Result<Self> {
-        Ok(Self::new(self.socket.moved()?))
+    fn into_current_runtime(self) -> io::Result<Self> {
+        Ok(Self::new(self.socket.into_current_runtime()?))
     }
 
     /// Drops a buffer that has grown for a long response.
@@ -175,7 +175,7 @@ impl Exchange<'_> {
             };
             if let Some(problem) = problem {
                 let broken = SendErrorKind::Broken { has_response_bytes };
-                let kind = if self.is_begun { broken } else { SendErrorKind::NotSent };
+                let kind = if self.has_written { broken } else { SendErrorKind::NotSent };
                 return Err(SendError::new(kind, problem));
             }
             while let Some((bytes, head)) = ResponseHead::parse(&self.connection.buffer)? {
@@ -192,8 +192,8 @@ impl Exchange<'_> {
 
     /// Reads more of the response, and writes the rest of the request meanwhile. Returns the number of bytes read, or 0
     /// at the end. A response may arrive even if the request cannot be written.
-    async fn fill(&mut self, wanted: usize) -> io::Result<usize> {
-        self.connection.buffer.reserve(wanted.clamp(MIN_READ, MAX_READ));
+    async fn fill(&mut self, expected: usize) -> io::Result<usize> {
+        self.connection.buffer.reserve(expected.clamp(MIN_READ, MAX_READ));
         poll_fn(|context| {
             while self.request.has_remaining() {
                 let mut slices = [IoSlice::new(&[]); 3];
@@ -201,10 +201,10 @@ impl Exchange<'_> {
                 let slices = slices.get(..count).unwrap_or_default();
                 match self.connection.poll_write(context, slices) {
                     Poll::Ready(Ok(written @ 1..)) => {
-                        self.is_begun = true;
+                        self.has_written = true;
                         self.request.advance(written);
                     }
-                    Poll::Ready(Err(error)) if !self.is_begun => return Poll::Ready(Err(error)),
+                    Poll::Ready(Err(error)) if !self.has_written => return Poll::Ready(Err(error)),
                     Poll::Ready(_) | Poll::Pending => break,
                 }
             }
@@ -248,18 +248,18 @@ impl Exchange<'_> {
         length: u64,
         body: &mut CountedBytes<C>,
     ) -> Result<(), E> {
-        let mut left = usize::try_from(length).unwrap_or(usize::MAX);
+        let mut remaining = usize::try_from(length).unwrap_or(usize::MAX);
         loop {
             let buffer = &mut self.connection.buffer;
-            let part = buffer.get(..left).unwrap_or(buffer);
+            let part = buffer.get(..remaining).unwrap_or(buffer);
             let bytes = part.len();
             body.add(part)?;
             buffer.advance(bytes);
-            left -= bytes;
-            if left == 0 {
+            remaining -= bytes;
+            if remaining == 0 {
                 return Ok(());
             }
-            self.fill_more(left).await?;
+            self.fill_more(remaining).await?;
         }
     }
 
@@ -296,7 +296,7 @@ impl Exchange<'_> {
     }
 
     async fn skip_trailers(&mut self) -> Result<(), BodyError> {
-        let mut left = MAX_CHUNK_LINES;
+        let mut remaining = MAX_CHUNK_LINES;
         loop {
             let length = self.line_length().await?;
             self.connection.buffer.advance(length + 2);
@@ -304,7 +304,7 @@ impl Exchange<'_> {
                 return Ok(());
             }
             let too_long = || BodyError::Broken("the trailers are too long".to_owned());
-            left = left.checked_sub(length).ok_or_else(too_long)?;
+            remaining = remaining.checked_sub(length).ok_or_else(too_long)?;
         }
     }
 
@@ -323,8 +323,8 @@ impl Exchange<'_> {
     }
 
     /// Reads more of a response that is not complete.
-    async fn fill_more(&mut self, wanted: usize) -> Result<(), BodyError> {
-        match self.fill(wanted).await.map_err(broken)? {
+    async fn fill_more(&mut self, expected: usize) -> Result<(), BodyError> {
+        match self.fill(expected).await.map_err(broken)? {
             0 => Err(BodyError::Broken(CLOSED_IN_BODY.to_owned())),
             _ => Ok(()),
         }

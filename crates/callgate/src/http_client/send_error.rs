@@ -59,7 +59,7 @@ impl SendError {
     pub(crate) fn of_connection(error: &(dyn Error + 'static)) -> Self {
         use SendErrorKind::{ClosedInHandshake, ConnectTimeout, NotSent};
         let io = || causes(error).filter_map(|cause| cause.downcast_ref::<io::Error>());
-        let kind = if io().any(is_end) {
+        let kind = if io().any(is_closed_by_peer) {
             ClosedInHandshake
         } else if io().any(|error| error.kind() == io::ErrorKind::TimedOut) {
             ConnectTimeout
@@ -104,7 +104,7 @@ impl SendError {
 
     /// Returns `true` if the server accepted the connection and closed it.
     #[cfg(feature = "bridge")]
-    pub(crate) fn is_break(&self) -> bool {
+    pub(crate) fn is_disconnect(&self) -> bool {
         matches!(self.kind, SendErrorKind::ClosedInHandshake | SendErrorKind::Broken { .. })
     }
 }
@@ -113,7 +113,7 @@ const AUTHORITY_AS_SERVER: &str = "its certificate is that of an authority (CA:T
     CA:TRUE, or let the authority sign a certificate for the server";
 
 /// Returns `true` if the peer closed a connection that it had accepted.
-fn is_end(error: &io::Error) -> bool {
+fn is_closed_by_peer(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }

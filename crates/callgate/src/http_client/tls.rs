@@ -18,21 +18,21 @@ pub struct TlsSetupError;
 pub struct CertificateError;
 
 pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    found.ok().filter(|found| !found.is_empty()).ok_or(CertificateError)
+    let parsed: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    parsed.ok().filter(|parsed| !parsed.is_empty()).ok_or(CertificateError)
 }
 
-/// Returns a configuration that trusts the system's certificate authorities and those in `further`. Loads certificates
-/// only if the endpoint is `https`.
+/// Returns a configuration that trusts the system's certificate authorities and those in `extra_roots`. Loads
+/// certificates only if the endpoint is `https`.
 pub(crate) fn client_config(
     endpoint: Option<&Endpoint>,
-    further: &[CertificateDer<'static>],
+    extra_roots: &[CertificateDer<'static>],
     hint: &str,
 ) -> Result<ClientConfig, TlsSetupError> {
     let mut roots = RootCertStore::empty();
     if endpoint.is_some_and(Endpoint::is_https) {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        roots.add_parsable_certificates(further.iter().cloned());
+        roots.add_parsable_certificates(extra_roots.iter().cloned());
         if roots.is_empty() {
             tracing::warn!(
                 "no trusted certificates found on this system; name trusted certificates with {hint}"

@@ -14,7 +14,7 @@ pub(super) const FIRST_PAGE_ONLY: &str = "Gemini CLI, Cline, Continue, google-ad
      mcp-use, Haystack and fast-agent";
 
 /// Maximum number of names in a message.
-const MAX_NAMED: usize = 5;
+const MAX_LISTED_NAMES: usize = 5;
 
 /// A check for something that some clients reject. `Display` describes what they reject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -27,8 +27,8 @@ pub enum Check {
     NameStart,
     /// Maximum length of the server name and the tool name together.
     #[error(
-        "a server name and a tool name that together have over {most} characters{own}",
-        own = if *around == 0 { String::new() } else { format!(", including {around} characters that the client adds") }
+        "a server name and a tool name that together have over {most} characters{addition}",
+        addition = if *around == 0 { String::new() } else { format!(", including {around} characters that the client adds") }
     )]
     NameLength {
         /// Number of characters that the client adds to the two names.
@@ -107,11 +107,11 @@ impl Check {
         match self {
             Self::NameForm | Self::NameStart | Self::NameLength { .. } => self.check_name(tool),
             Self::PropertyNames => property_names(tool.schema),
-            Self::AtRoot(refused) => {
-                let is_there = |keyword: &&str| tool.schema.get(*keyword).is_some();
-                let found: Vec<&str> = refused.iter().copied().filter(is_there).collect();
+            Self::AtRoot(keywords) => {
+                let is_present = |keyword: &&str| tool.schema.get(*keyword).is_some();
+                let found: Vec<&str> = keywords.iter().copied().filter(is_present).collect();
                 let message_text = "at the root of the input schema; put it into a parameter";
-                (!found.is_empty()).then(|| format!("{} {message_text}", named(&found)))
+                (!found.is_empty()).then(|| format!("{} {message_text}", name_list(&found)))
             }
             Self::RootProperties => {
                 let is_missing = !tool.schema.get("properties").is_some_and(Value::is_object);
@@ -143,11 +143,11 @@ impl Check {
                 let place = error.instance_path().as_str();
                 Some(format!("not JSON Schema 2020-12 at `{place}`: {error}"))
             }
-            Self::DescriptionLength(most) => {
+            Self::DescriptionLength(limit) => {
                 let length = tool.description.chars().count();
-                (length > most).then(|| {
+                (length > limit).then(|| {
                     format!(
-                        "{length} characters in the description, and some versions refuse over {most}; \
+                        "{length} characters in the description, and some versions refuse over {limit}; \
                          shorten it, or move details to the parameters"
                     )
                 })
@@ -165,8 +165,8 @@ impl Check {
                 )
             }),
             Self::NameStart => {
-                let fits = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-                (!fits).then(|| {
+                let is_valid = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+                (!is_valid).then(|| {
                     format!("the name `{name}` does not begin with a letter or `_`; change it")
                 })
             }
@@ -186,13 +186,13 @@ impl Check {
     /// Checks the whole list. Returns the message if the check fails.
     pub(super) fn check_list(self, totals: &Totals) -> Option<String> {
         match self {
-            Self::ToolCount(most) if totals.tools > most => Some(format!(
-                "{} tools, and the limit for all servers together is {most}; let callers see only the \
+            Self::ToolCount(limit) if totals.tools > limit => Some(format!(
+                "{} tools, and the limit for all servers together is {limit}; let callers see only the \
                  tools that they need",
                 totals.tools
             )),
-            Self::ListTokens(most) if totals.tokens > most => Some(format!(
-                "about {} tokens for all tools, and the client warns above {most}; let callers see only the tools \
+            Self::ListTokens(limit) if totals.tokens > limit => Some(format!(
+                "about {} tokens for all tools, and the client warns above {limit}; let callers see only the tools \
                  that they need",
                 totals.tokens
             )),
@@ -208,13 +208,13 @@ fn property_names(schema: &Value) -> Option<String> {
     let message_text =
         "names must consist of at most 64 letters, digits, `_`, `.` and `-`; rename them";
     (!unportable.is_empty())
-        .then(|| format!("parameters named {}: {message_text}", named(&unportable)))
+        .then(|| format!("parameters named {}: {message_text}", name_list(&unportable)))
 }
 
-/// Reports `what`, with the names of the parameters whose schemas match.
+/// Reports `finding`, with the names of the parameters whose schemas match.
 pub(super) fn report_matches(
     schema: &Value,
-    what: &str,
+    finding: &str,
     matches: impl Fn(&Map<String, Value>) -> bool,
 ) -> Option<String> {
     let any_matches = |schema: &Value| {
@@ -226,22 +226,22 @@ pub(super) fn report_matches(
         return None;
     }
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-    let places = properties.filter(|(_, property)| any_matches(property));
-    let places: Vec<&str> = places.map(|(name, _)| name.as_str()).collect();
-    if places.is_empty() {
-        return Some(what.to_owned());
+    let parameters = properties.filter(|(_, property)| any_matches(property));
+    let parameters: Vec<&str> = parameters.map(|(name, _)| name.as_str()).collect();
+    if parameters.is_empty() {
+        return Some(finding.to_owned());
     }
-    Some(format!("in {}: {what}", named(&places)))
+    Some(format!("in {}: {finding}", name_list(&parameters)))
 }
 
-/// Formats up to [`MAX_NAMED`] names.
-pub(super) fn named(names: &[&str]) -> String {
-    let shown = |name: &&str| {
+/// Formats up to [`MAX_LISTED_NAMES`] names.
+pub(super) fn name_list(names: &[&str]) -> String {
+    let quoted = |name: &&str| {
         let short: String = name.chars().take(64).collect();
         format!("`{}`", short.escape_debug())
     };
-    let first: Vec<String> = names.iter().take(MAX_NAMED).map(shown).collect();
-    let more = match names.len().saturating_sub(MAX_NAMED) {
+    let first: Vec<String> = names.iter().take(MAX_LISTED_NAMES).map(quoted).collect();
+    let more = match names.len().saturating_sub(MAX_LISTED_NAMES) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -259,8 +259,8 @@ fn single_types(schema: &Value) -> Option<String> {
     });
     let advice = "so some frameworks fail to load the tool, or all tools";
     if untyped.is_empty() {
-        let problem = format!("a list in `type`, {advice}; use `anyOf`");
-        return report_matches(schema, &problem, has_type_list);
+        let finding = format!("a list in `type`, {advice}; use `anyOf`");
+        return report_matches(schema, &finding, has_type_list);
     }
-    Some(format!("no `type` of {}, {advice}; add one", named(&untyped)))
+    Some(format!("no `type` of {}, {advice}; add one", name_list(&untyped)))
 }

@@ -15,11 +15,11 @@ pub fn refused_examples<'a>(check: &Value, advertised: &'a Value) -> Vec<&'a str
         return Vec::new();
     }
     // Each example is checked without the other parameters.
-    let mut alone = check.clone();
-    if let Value::Object(members) = &mut alone {
+    let mut single_argument_schema = check.clone();
+    if let Value::Object(members) = &mut single_argument_schema {
         members.shift_remove("required");
     }
-    let Ok(validator) = compile(&alone) else { return Vec::new() };
+    let Ok(validator) = compile(&single_argument_schema) else { return Vec::new() };
     let is_refused = |name: &String, example: &Value| {
         let arguments = Map::from_iter([(name.clone(), example.clone())]);
         !validator.is_valid(&Value::Object(arguments))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::client_check::{FIRST_PAGE_ONLY, LintedTool, named, report_matches};
+use super::client_check::{FIRST_PAGE_ONLY, LintedTool, name_list, report_matches};
 use super::invisible::find_in;
 use super::{Level, LintOptions, Problem, Totals, tokens};
 use crate::catalog::{Catalog, Entry};
@@ -28,13 +28,13 @@ const MAX_PLACES: usize = 5;
 /// Converts findings of the catalog to problems.
 pub(super) fn findings(id: &str, findings: &[Finding]) -> impl Iterator<Item = Problem> {
     findings.iter().filter_map(move |finding| {
-        let (level, code) = rank(finding)?;
+        let (level, code) = classify(finding)?;
         Some(problem(id, level, code, finding.to_string()))
     })
 }
 
 /// Returns the severity and the code of a finding, or `None` if another check reports the finding in more detail.
-fn rank(finding: &Finding) -> Option<(Level, &'static str)> {
+fn classify(finding: &Finding) -> Option<(Level, &'static str)> {
     Some(match finding {
         Finding::LongToolName(_) | Finding::UnportableProperty(_) => return None,
         Finding::MissingSafety => (Level::Warning, "missing-safety"),
@@ -64,10 +64,10 @@ pub(super) fn check_tool(id: &str, tool: &LintedTool<'_>, size: usize) -> Vec<Pr
     let is_empty = tool.description.trim().is_empty();
     let message_text = "no description; models choose tools by their descriptions, so write one";
     report_if(Level::Warning, "no-description", is_empty.then(|| message_text.to_owned()));
-    let weight = tokens(size);
-    let message_text = format!("about {weight} tokens; remove unneeded parameters");
-    report_if(Level::Warning, "large-tool", (weight > LARGE_TOOL).then_some(message_text));
-    report_if(Level::Note, "undescribed-parameters", undescribed(tool.schema));
+    let token_count = tokens(size);
+    let message_text = format!("about {token_count} tokens; remove unneeded parameters");
+    report_if(Level::Warning, "large-tool", (token_count > LARGE_TOOL).then_some(message_text));
+    report_if(Level::Note, "undescribed-parameters", undescribed_parameters(tool.schema));
     let depth = depth(tool.schema);
     let message_text =
         format!("{depth} nested levels in the schema; models handle flat schemas better");
@@ -78,19 +78,19 @@ pub(super) fn check_tool(id: &str, tool: &LintedTool<'_>, size: usize) -> Vec<Pr
 
 /// Checks that all tools are on the first page of `tools/list`.
 pub(super) fn pages(totals: &Totals, page_size: usize) -> Option<Problem> {
-    let what = if totals.tools > page_size {
+    let excess = if totals.tools > page_size {
         format!(
             "{} tools, and a page of `tools/list` has {page_size} (`mcp_page_size`)",
             totals.tools
         )
     } else if totals.bytes > MAX_PAGE_BYTES {
-        let most = MAX_PAGE_BYTES / (1024 * 1024);
-        format!("{} bytes, and a page of `tools/list` has up to {most} MiB", totals.bytes)
+        let limit = MAX_PAGE_BYTES / (1024 * 1024);
+        format!("{} bytes, and a page of `tools/list` has up to {limit} MiB", totals.bytes)
     } else {
         return None;
     };
     let message = format!(
-        "{what}; {FIRST_PAGE_ONLY} read only the first page, and Qwen Code and google-genai read at most 100 tools; \
+        "{excess}; {FIRST_PAGE_ONLY} read only the first page, and Qwen Code and google-genai read at most 100 tools; \
          let callers see only the tools that they need"
     );
     let (level, code, clients) = (Level::Error, "first-page", Vec::new());
@@ -102,9 +102,9 @@ pub(super) fn pages(totals: &Totals, page_size: usize) -> Option<Problem> {
 pub(super) fn unsendable(
     catalog: &Catalog,
     entry: &Entry,
-    scope: &LintOptions<'_>,
+    options: &LintOptions<'_>,
 ) -> Option<Problem> {
-    let configured = scope.param_styles.get(entry.upstream()).copied();
+    let configured = options.param_styles.get(entry.upstream()).copied();
     let style = ParamStyle::resolve(entry.param_style, configured);
     if style != ParamStyle::Positional {
         return None;
@@ -120,18 +120,18 @@ pub(super) fn unsendable(
 
 /// Finds invisible characters in the id and in all texts of a tool.
 pub(super) fn invisible(id: &str, tool: &Value) -> Option<Problem> {
-    let id_has = invisible_characters(id).next().map(|(_, c)| ("its id".to_owned(), c));
-    let found: Vec<_> = id_has.into_iter().chain(find_in(tool)).collect();
-    let shown = found.iter().take(MAX_PLACES);
-    let shown: Vec<String> =
-        shown.map(|(place, c)| format!("U+{:04X} in {place}", u32::from(*c))).collect();
+    let in_id = invisible_characters(id).next().map(|(_, c)| ("its id".to_owned(), c));
+    let found: Vec<_> = in_id.into_iter().chain(find_in(tool)).collect();
+    let listed = found.iter().take(MAX_PLACES);
+    let listed: Vec<String> =
+        listed.map(|(place, c)| format!("U+{:04X} in {place}", u32::from(*c))).collect();
     let more = match found.len().saturating_sub(MAX_PLACES) {
         0 => String::new(),
         more => format!(" and {more} more places"),
     };
     let message = format!(
         "invisible characters, which models read but people do not see: {}{more}; remove them",
-        shown.join(", ")
+        listed.join(", ")
     );
     (!found.is_empty()).then(|| problem(id, Level::Error, "invisible-character", message))
 }
@@ -144,7 +144,7 @@ pub(super) fn problem(id: &str, level: Level, code: &'static str, message: Strin
 fn unresolved_references(schema: &Value) -> Option<String> {
     report_matches(schema, "a `$ref` that cannot be resolved in the schema", |map| {
         let target = map.get("$ref").and_then(Value::as_str);
-        let leads = |target: &str| match target.strip_prefix('#') {
+        let resolves = |target: &str| match target.strip_prefix('#') {
             Some(pointer) if pointer.starts_with('/') => {
                 percent::decoded(pointer).is_some_and(|pointer| schema.pointer(&pointer).is_some())
             }
@@ -152,19 +152,20 @@ fn unresolved_references(schema: &Value) -> Option<String> {
             Some(_) => true,
             None => false,
         };
-        target.is_some_and(|target| !leads(target))
+        target.is_some_and(|target| !resolves(target))
     })
 }
 
-fn undescribed(schema: &Value) -> Option<String> {
+fn undescribed_parameters(schema: &Value) -> Option<String> {
     let properties = schema.get("properties").and_then(Value::as_object)?;
     let is_described = |property: &Value| {
         let text = property.get("description").and_then(Value::as_str);
         text.is_some_and(|text| !text.trim().is_empty())
     };
-    let without = properties.iter().filter(|(_, property)| !is_described(property));
-    let without: Vec<&str> = without.map(|(name, _)| name.as_str()).collect();
-    (!without.is_empty()).then(|| format!("no description of {}; write one", named(&without)))
+    let undescribed = properties.iter().filter(|(_, property)| !is_described(property));
+    let undescribed: Vec<&str> = undescribed.map(|(name, _)| name.as_str()).collect();
+    (!undescribed.is_empty())
+        .then(|| format!("no description of {}; write one", name_list(&undescribed)))
 }
 
 /// Finds nested property names that some clients may reject.
@@ -180,5 +181,5 @@ fn nested_names(schema: &Value) -> Option<String> {
     let unportable: Vec<&str> = unportable.into_iter().collect();
     let message_text = "names must consist of at most 64 letters, digits, `_`, `.` and `-`, or some clients may reject the tool";
     (!unportable.is_empty())
-        .then(|| format!("properties named {}: {message_text}", named(&unportable)))
+        .then(|| format!("properties named {}: {message_text}", name_list(&unportable)))
 }

@@ -26,21 +26,21 @@ impl Mcp {
                 let response = self.modern(inbound, &request, admitted).await;
                 response.map_err(|error| error.with_id(request.id))
             }
-            Route::Legacy { claimed, message } => {
-                let negotiated = self.negotiated_for(inbound, claimed, &message)?;
+            Route::Legacy { header_revision, message } => {
+                let negotiated = self.negotiated_for(inbound, header_revision, &message)?;
                 self.legacy(inbound, negotiated, message, admitted).await
             }
-            Route::Batch { claimed, messages } => {
+            Route::Batch { header_revision, messages } => {
                 admitted?;
-                Box::pin(self.batch(inbound, claimed, messages)).await
+                Box::pin(self.batch(inbound, header_revision, messages)).await
             }
-            Route::OpenStream { claimed } => {
+            Route::OpenStream { header_revision } => {
                 admitted?;
-                self.legacy_stream(inbound, claimed)
+                self.legacy_stream(inbound, header_revision)
             }
             Route::EndSession => {
                 admitted?;
-                Box::pin(self.end(inbound)).await
+                Box::pin(self.end_session(inbound)).await
             }
         }
     }

@@ -26,10 +26,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_questions_are_told_from_others() {
+    fn only_texts_in_the_generated_form_are_random_ids() {
         assert!(is_random_id(&random_id().unwrap()));
-        for other in ["", "7", "question-1", &"!".repeat(24), &"a".repeat(25), &"a".repeat(48)] {
-            assert!(!is_random_id(other), "{other}");
+        for text in ["", "7", "question-1", &"!".repeat(24), &"a".repeat(25), &"a".repeat(48)] {
+            assert!(!is_random_id(text), "{text}");
         }
     }
 }

@@ -86,8 +86,8 @@ impl Sessions {
     /// sessions, call [`Mcp::apply_change`](crate::mcp::Mcp::apply_change) instead.
     pub fn apply_change(&self, change: SessionChange) {
         // A session that has ended stays ended, even if changes arrive in another order.
-        self.states.update(change.nonce, |known| {
-            let ended = known.is_some_and(|known| known.ended);
+        self.states.update(change.nonce, |previous| {
+            let ended = previous.is_some_and(|previous| previous.ended);
             SessionState { ended: ended || change.state.ended, ..change.state }
         });
     }
@@ -113,8 +113,8 @@ impl Sessions {
     /// the caller.
     pub(crate) fn find(&self, id: &str, caller: &Caller, now: SystemTime) -> Option<Session> {
         let session = Session::read(&self.unseal(id)?)?;
-        let is_over = session.ends_at <= seconds(now) || self.state(&session).ended;
-        (!is_over && session.user == caller.user_id()).then_some(session)
+        let has_ended = session.ends_at <= seconds(now) || self.state(&session).ended;
+        (!has_ended && session.user == caller.user_id()).then_some(session)
     }
 
     /// Signs content that a client sends back later. The first byte of the content must identify its kind.
@@ -139,7 +139,7 @@ impl Sessions {
         if principal == Principal::Unknown {
             return Ok(());
         }
-        self.limiter.session_change(principal)
+        self.limiter.count_session_change(principal)
     }
 
     /// Changes the state of a session and returns the new state. Waiting callers are served in turn.
@@ -171,7 +171,7 @@ pub(super) async fn take_share(
     writes: &Arc<Shares>,
     principal: Principal,
 ) -> Result<Share, Box<dyn std::error::Error + Send + Sync>> {
-    match tokio::time::timeout(MAX_WAIT, writes.take(principal)).await {
+    match tokio::time::timeout(MAX_WAIT, writes.acquire(principal)).await {
         Ok(Ok(share)) => Ok(share),
         Ok(Err(_)) => Err("the caller has too many writes waiting".into()),
         Err(_) => Err(format!("waited longer than {MAX_WAIT:?} for other writes").into()),
@@ -215,37 +215,37 @@ mod tests {
         Sessions::new([SessionKey::new(&[secret; 32])])
     }
 
-    fn opened(sessions: &Sessions, caller: &Caller) -> String {
+    fn open_session(sessions: &Sessions, caller: &Caller) -> String {
         let capabilities = Capabilities::from_bits(5);
         sessions.open(Revision::V2025_06_18, capabilities, caller, SystemTime::now()).unwrap()
     }
 
     #[test]
     fn any_server_with_the_key_accepts_the_session() {
-        let id = opened(&sessions(1), &caller(7));
+        let id = open_session(&sessions(1), &caller(7));
         let session = sessions(1).find(&id, &caller(7), SystemTime::now()).unwrap();
         assert_eq!((session.revision, session.user), (Revision::V2025_06_18, Some(7)));
         assert_eq!(session.capabilities, Capabilities::from_bits(5));
         assert!(id.bytes().all(|byte| byte.is_ascii_graphic()));
-        let both = Sessions::new([SessionKey::new(&[2; 32]), SessionKey::new(&[1; 32])]);
+        let with_both_keys = Sessions::new([SessionKey::new(&[2; 32]), SessionKey::new(&[1; 32])]);
         assert!(
-            both.find(&id, &caller(7), SystemTime::now()).is_some(),
+            with_both_keys.find(&id, &caller(7), SystemTime::now()).is_some(),
             "the id is signed with an older key"
         );
     }
 
     #[test]
-    fn a_session_needs_its_user_key_and_lifetime() {
+    fn a_session_is_valid_only_for_its_user_its_key_and_its_lifetime() {
         let now = SystemTime::now();
         let sessions = sessions(1);
-        let id = opened(&sessions, &caller(7));
+        let id = open_session(&sessions, &caller(7));
         assert!(sessions.find(&id, &caller(8), now).is_none());
         assert!(sessions.find(&id, &Caller::anonymous(), now).is_none());
         assert!(self::sessions(2).find(&id, &caller(7), now).is_none());
         assert!(
             sessions.find(&id, &caller(7), now + Sessions::LIFETIME + Sessions::LIFETIME).is_none()
         );
-        let anonymous = opened(&sessions, &Caller::anonymous());
+        let anonymous = open_session(&sessions, &Caller::anonymous());
         assert!(sessions.find(&anonymous, &Caller::anonymous(), now).is_some());
         assert!(
             sessions.find(&anonymous, &caller(0), now).is_none(),
@@ -264,10 +264,10 @@ mod tests {
             edit: SessionEdit,
             ends_at: u64,
         ) -> BoxFuture<'_, Result<SessionState, Box<dyn std::error::Error + Send + Sync>>> {
-            let mut kept = self.0.lock().unwrap();
-            let mut state = kept.last().map(|last| last.state.clone()).unwrap_or_default();
+            let mut changes = self.0.lock().unwrap();
+            let mut state = changes.last().map(|last| last.state.clone()).unwrap_or_default();
             edit.apply(&mut state);
-            kept.push(SessionChange { nonce, state: state.clone(), ends_at });
+            changes.push(SessionChange { nonce, state: state.clone(), ends_at });
             Box::pin(async { Ok(state) })
         }
     }
@@ -276,58 +276,59 @@ mod tests {
     async fn changes_of_a_session_are_stored_and_applied_on_other_servers() {
         let now = SystemTime::now();
         let shared = Arc::new(Shared::default());
-        let (one, other) = (sessions(1).with_store(Arc::clone(&shared) as _), sessions(1));
-        let id = opened(&one, &caller(7));
-        let session = one.find(&id, &caller(7), now).unwrap();
-        one.change(&session, ALICE, SessionEdit::LogLevel(LogLevel::Error)).await.unwrap();
-        one.change(&session, ALICE, SessionEdit::End).await.unwrap();
-        assert!(one.find(&id, &caller(7), now).is_none());
+        let (first, second) = (sessions(1).with_store(Arc::clone(&shared) as _), sessions(1));
+        let id = open_session(&first, &caller(7));
+        let session = first.find(&id, &caller(7), now).unwrap();
+        first.change(&session, ALICE, SessionEdit::LogLevel(LogLevel::Error)).await.unwrap();
+        first.change(&session, ALICE, SessionEdit::End).await.unwrap();
+        assert!(first.find(&id, &caller(7), now).is_none());
         assert!(
-            other.find(&id, &caller(7), now).is_some(),
+            second.find(&id, &caller(7), now).is_some(),
             "the other server does not know the change yet"
         );
         for change in shared.0.lock().unwrap().iter() {
-            other.apply_change(change.clone());
+            second.apply_change(change.clone());
         }
-        assert!(other.find(&id, &caller(7), now).is_none());
+        assert!(second.find(&id, &caller(7), now).is_none());
         let expected = SessionState {
             ended: true,
             log_level: Some(LogLevel::Error),
             ..SessionState::default()
         };
-        assert_eq!(other.state(&session), expected);
+        assert_eq!(second.state(&session), expected);
         // A server that does not know that the session has ended must not undo the end.
-        let late = SessionState { log_level: Some(LogLevel::Debug), ..SessionState::default() };
-        other.apply_change(SessionChange {
+        let late_state =
+            SessionState { log_level: Some(LogLevel::Debug), ..SessionState::default() };
+        second.apply_change(SessionChange {
             nonce: session.nonce,
-            state: late,
+            state: late_state,
             ends_at: session.ends_at,
         });
-        assert!(other.find(&id, &caller(7), now).is_none());
+        assert!(second.find(&id, &caller(7), now).is_none());
     }
 
     #[tokio::test]
     async fn a_server_does_not_undo_a_change_that_it_does_not_know() {
         let shared = Arc::new(Shared::default());
-        let one = sessions(1).with_store(Arc::clone(&shared) as _);
-        let other = sessions(1).with_store(Arc::clone(&shared) as _);
-        let id = opened(&one, &caller(7));
-        let session = one.find(&id, &caller(7), SystemTime::now()).unwrap();
-        one.change(&session, ALICE, SessionEdit::LogLevel(LogLevel::Error)).await.unwrap();
+        let first = sessions(1).with_store(Arc::clone(&shared) as _);
+        let second = sessions(1).with_store(Arc::clone(&shared) as _);
+        let id = open_session(&first, &caller(7));
+        let session = first.find(&id, &caller(7), SystemTime::now()).unwrap();
+        first.change(&session, ALICE, SessionEdit::LogLevel(LogLevel::Error)).await.unwrap();
         let state =
-            other.change(&session, ALICE, SessionEdit::Subscribe("a:b".to_owned())).await.unwrap();
+            second.change(&session, ALICE, SessionEdit::Subscribe("a:b".to_owned())).await.unwrap();
         assert_eq!(state.log_level, Some(LogLevel::Error));
-        assert_eq!(other.state(&session), state);
+        assert_eq!(second.state(&session), state);
     }
 
-    /// Records the nonce of each changed session. Waits for a permit of `go` before each change.
+    /// Records the nonce of each changed session. Waits for one of the `permits` before each change.
     #[derive(Debug)]
-    struct Gated {
-        go: tokio::sync::Semaphore,
+    struct SemaphoreStore {
+        permits: tokio::sync::Semaphore,
         changed: std::sync::Mutex<Vec<Nonce>>,
     }
 
-    impl SessionStore for Gated {
+    impl SessionStore for SemaphoreStore {
         fn update(
             &self,
             nonce: Nonce,
@@ -335,7 +336,7 @@ mod tests {
             _: u64,
         ) -> BoxFuture<'_, Result<SessionState, Box<dyn std::error::Error + Send + Sync>>> {
             Box::pin(async move {
-                self.go.acquire().await?.forget();
+                self.permits.acquire().await?.forget();
                 self.changed.lock().unwrap().push(nonce);
                 Ok(SessionState::default())
             })
@@ -343,12 +344,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_changes_of_one_caller_do_not_delay_another() {
-        let go = tokio::sync::Semaphore::new(0);
-        let store = Arc::new(Gated { go, changed: std::sync::Mutex::default() });
+    async fn many_changes_of_one_caller_do_not_delay_other_callers() {
+        let permits = tokio::sync::Semaphore::new(0);
+        let store = Arc::new(SemaphoreStore { permits, changed: std::sync::Mutex::default() });
         let sessions = &sessions(1).with_store(Arc::clone(&store) as _);
         let session = |id| {
-            let text = opened(sessions, &caller(id));
+            let text = open_session(sessions, &caller(id));
             sessions.find(&text, &caller(id), SystemTime::now()).unwrap()
         };
         let change = |principal, session| async move {
@@ -361,7 +362,7 @@ mod tests {
         for change in &mut changes {
             assert!(change.as_mut().now_or_never().is_none());
         }
-        store.go.add_permits(changes.len());
+        store.permits.add_permits(changes.len());
         futures_util::future::join_all(changes).await;
         let order = store.changed.lock().unwrap();
         let position = order.iter().position(|nonce| *nonce == bob.nonce).unwrap();
@@ -369,19 +370,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_change_does_not_wait_for_others_without_end() {
-        let go = tokio::sync::Semaphore::new(0);
-        let store = Arc::new(Gated { go, changed: std::sync::Mutex::default() });
+    async fn a_change_that_waits_too_long_for_other_changes_fails() {
+        let permits = tokio::sync::Semaphore::new(0);
+        let store = Arc::new(SemaphoreStore { permits, changed: std::sync::Mutex::default() });
         let sessions = sessions(1).with_store(store);
-        let id = opened(&sessions, &caller(7));
+        let id = open_session(&sessions, &caller(7));
         let session = sessions.find(&id, &caller(7), SystemTime::now()).unwrap();
-        let mut stuck = Box::pin(sessions.change(&session, ALICE, SessionEdit::End));
-        assert!(stuck.as_mut().now_or_never().is_none());
+        let mut waiting = Box::pin(sessions.change(&session, ALICE, SessionEdit::End));
+        assert!(waiting.as_mut().now_or_never().is_none());
         assert!(sessions.change(&session, BOB, SessionEdit::End).await.is_err());
     }
 
     #[tokio::test]
-    async fn the_end_of_a_session_is_kept_however_many_states_there_are() {
+    async fn the_end_of_a_session_is_remembered_when_the_state_cache_is_full() {
         let sessions = sessions(1);
         let subscriptions = Arc::new([format!("a:{}", "b".repeat(16_000))].into());
         let state = SessionState { subscriptions, ..SessionState::default() };
@@ -390,42 +391,45 @@ mod tests {
             sessions.apply_change(SessionChange { nonce, state: state.clone(), ends_at: 0 });
             (0..10).for_each(|_| drop(sessions.states.get(&nonce)));
         }
-        let id = opened(&sessions, &caller(7));
+        let id = open_session(&sessions, &caller(7));
         let session = sessions.find(&id, &caller(7), SystemTime::now()).unwrap();
         sessions.change(&session, ALICE, SessionEdit::End).await.unwrap();
         assert!(sessions.find(&id, &caller(7), SystemTime::now()).is_none());
     }
 
     #[test]
-    fn keys_are_replaced_while_sessions_are_open() {
+    fn session_keys_can_be_rotated_while_sessions_are_open() {
         let key = |secret| SessionKey::new(&[secret; 32]);
-        let (one, other) = (sessions(1), sessions(1));
-        let is_known = |sessions: &Sessions, id: &str| {
+        let (first, second) = (sessions(1), sessions(1));
+        let is_accepted = |sessions: &Sessions, id: &str| {
             sessions.find(id, &caller(7), SystemTime::now()).is_some()
         };
-        let old = opened(&one, &caller(7));
+        let old_id = open_session(&first, &caller(7));
         // The second key is announced, but does not sign yet.
-        other.set_keys([key(1), key(2)]);
-        one.set_keys([key(2), key(1)]);
-        let new = opened(&one, &caller(7));
-        assert!(is_known(&one, &old) && is_known(&other, &old));
-        assert!(is_known(&other, &new), "the other server knew the key before the key was used");
-        other.set_keys([key(2)]);
-        assert!(is_known(&other, &new) && !is_known(&other, &old));
+        second.set_keys([key(1), key(2)]);
+        first.set_keys([key(2), key(1)]);
+        let new_id = open_session(&first, &caller(7));
+        assert!(is_accepted(&first, &old_id) && is_accepted(&second, &old_id));
+        assert!(
+            is_accepted(&second, &new_id),
+            "the other server knew the key before the key was used"
+        );
+        second.set_keys([key(2)]);
+        assert!(is_accepted(&second, &new_id) && !is_accepted(&second, &old_id));
     }
 
     proptest! {
         #[test]
-        fn no_byte_of_an_id_can_be_changed(at in 0_usize..91, to in "[A-Za-z0-9_-]") {
+        fn a_session_id_with_a_changed_character_is_rejected(index in 0_usize..91, replacement in "[A-Za-z0-9_-]") {
             let sessions = sessions(1);
-            let mut id = opened(&sessions, &caller(7));
-            prop_assume!(id.get(at..=at) != Some(to.as_str()));
-            id.replace_range(at..=at, &to);
+            let mut id = open_session(&sessions, &caller(7));
+            prop_assume!(id.get(index..=index) != Some(replacement.as_str()));
+            id.replace_range(index..=index, &replacement);
             prop_assert!(sessions.find(&id, &caller(7), SystemTime::now()).is_none());
         }
 
         #[test]
-        fn any_text_is_no_session(id: String) {
+        fn arbitrary_text_is_rejected_as_a_session_id(id: String) {
             prop_assert!(sessions(1).find(&id, &caller(7), SystemTime::now()).is_none());
         }
     }

@@ -12,7 +12,7 @@ use crate::access::Caller;
 use crate::wire::Revision;
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 
-type Answer<'a> = Box<dyn Fn(&Value) -> Value + Send + Sync + 'a>;
+type AnswerFunction<'a> = Box<dyn Fn(&Value) -> Value + Send + Sync + 'a>;
 
 /// An MCP client in the same process, for tests. It speaks the newest revision.
 ///
@@ -52,7 +52,7 @@ type Answer<'a> = Box<dyn Fn(&Value) -> Value + Send + Sync + 'a>;
 pub struct TestClient<'a> {
     mcp: &'a Arc<Mcp>,
     caller: Caller,
-    answer: Option<Answer<'a>>,
+    answer: Option<AnswerFunction<'a>>,
 }
 
 impl fmt::Debug for TestClient<'_> {
@@ -105,15 +105,15 @@ impl<'a> TestClient<'a> {
     }
 
     async fn list(&self, method: &str, member: &str) -> Result<Vec<Value>, RpcError> {
-        let (mut all, mut params) = (Vec::new(), json!({}));
+        let (mut entries, mut params) = (Vec::new(), json!({}));
         loop {
             let mut page = self.request(method, params).await?;
             if let Some(Value::Array(items)) = page.get_mut(member) {
-                all.append(items);
+                entries.append(items);
             }
             match page.get("nextCursor") {
                 Some(cursor) => params = json!({"cursor": cursor}),
-                None => return Ok(all),
+                None => return Ok(entries),
             }
         }
     }
@@ -133,7 +133,7 @@ impl<'a> TestClient<'a> {
             "io.modelcontextprotocol/clientCapabilities": capabilities,
         });
         params.insert("_meta".to_owned(), meta);
-        let mut asked = BTreeMap::new();
+        let mut answered_questions = BTreeMap::new();
         loop {
             let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
             let result = self.send(&message.to_string()).await?;
@@ -143,7 +143,9 @@ impl<'a> TestClient<'a> {
                 return Ok(result);
             };
             for (key, question) in questions {
-                if asked.insert(key.clone(), question.clone()).as_ref() == Some(question) {
+                if answered_questions.insert(key.clone(), question.clone()).as_ref()
+                    == Some(question)
+                {
                     let problem = format!("the server did not accept the answer to {question}");
                     return Err(RpcError::new(INTERNAL_ERROR, problem));
                 }

@@ -97,7 +97,7 @@ pub(crate) struct ParamFormat {
     pub(crate) null_is_absent: bool,
 }
 
-type Named<'a> = [(Cow<'a, str>, &'a RawValue)];
+type NamedArguments<'a> = [(Cow<'a, str>, &'a RawValue)];
 
 /// A method's compiled check schema.
 #[derive(Debug)]
@@ -288,15 +288,15 @@ impl CompiledInput {
 
     fn is_required(&self, name: &str) -> bool {
         let required = self.schema.get("required").and_then(Value::as_array);
-        required.is_some_and(|required| required.iter().any(|known| known == name))
+        required.is_some_and(|required| required.iter().any(|required_name| required_name == name))
     }
 
     /// Removes the positional arguments after the last ordinary parameter, and returns them as the array of the rest
     /// parameter. Returns `None` if there are none.
     fn take_rest(&self, items: &mut Vec<&RawValue>) -> Option<Box<RawValue>> {
-        let (_, others) = self.params.split_last().filter(|(rest, _)| rest.is_rest)?;
-        let rest: Vec<&str> = items.get(others.len()..)?.iter().map(|item| item.get()).collect();
-        items.truncate(others.len());
+        let (_, ordinary) = self.params.split_last().filter(|(rest, _)| rest.is_rest)?;
+        let rest: Vec<&str> = items.get(ordinary.len()..)?.iter().map(|item| item.get()).collect();
+        items.truncate(ordinary.len());
         (!rest.is_empty()).then(|| RawValue::from_string(format!("[{}]", rest.join(","))).ok())?
     }
 
@@ -305,21 +305,21 @@ impl CompiledInput {
         items: Vec<&'a RawValue>,
     ) -> Result<Vec<(Cow<'a, str>, &'a RawValue)>, ArgumentsError> {
         if items.len() > self.params.len() {
-            let (most, found) = (self.params.len(), items.len());
-            let problem = format!("expected at most {most} arguments, found {found}");
-            return Err(ArgumentsError::one(problem));
+            let (max, found) = (self.params.len(), items.len());
+            let problem = format!("expected at most {max} arguments, found {found}");
+            return Err(ArgumentsError::single(problem));
         }
         let names = self.params.iter().map(|param| Cow::Owned(param.name.clone()));
         Ok(names.zip(items).collect())
     }
 
-    fn check(&self, named: &Named<'_>, size: usize) -> Result<(), ArgumentsError> {
+    fn check(&self, named: &NamedArguments<'_>, size: usize) -> Result<(), ArgumentsError> {
         self.refuse_wire_names(named)?;
         let mut object = Map::with_capacity(named.len());
         for (name, raw) in named {
             let value = strict_json::value(raw.get()).map_err(|error| {
                 let problem = strict_json::problem(&error);
-                ArgumentsError::one(format!("argument `{name}`: {problem}"))
+                ArgumentsError::single(format!("argument `{name}`: {problem}"))
             })?;
             object.insert(name.to_string(), value);
         }
@@ -338,28 +338,33 @@ impl CompiledInput {
 
     /// Rejects the original names of renamed parameters. They would pass the check as unknown properties
     /// and still reach the method.
-    fn refuse_wire_names(&self, named: &Named<'_>) -> Result<(), ArgumentsError> {
-        let is_foreign = |name: &str| {
+    fn refuse_wire_names(&self, named: &NamedArguments<'_>) -> Result<(), ArgumentsError> {
+        let is_wire_name = |name: &str| {
             self.params.iter().any(|param| param.wire == name && param.name != name)
                 && !self.params.iter().any(|param| param.name == name)
         };
-        if named.iter().any(|(name, _)| is_foreign(name)) {
+        if named.iter().any(|(name, _)| is_wire_name(name)) {
             return Err(self.undeclared(named));
         }
         Ok(())
     }
 
-    fn undeclared(&self, named: &Named<'_>) -> ArgumentsError {
-        let problem = self.unknown(&named.iter().map(|(name, _)| &**name));
+    fn undeclared(&self, named: &NamedArguments<'_>) -> ArgumentsError {
+        let problem = self.unknown_arguments(&named.iter().map(|(name, _)| &**name));
         ArgumentsError(problem.into_iter().collect())
     }
 
     /// Reports the arguments that are not declared.
-    fn unknown<'n>(&self, given: &(impl Iterator<Item = &'n str> + Clone)) -> Option<String> {
+    fn unknown_arguments<'n>(
+        &self,
+        given: &(impl Iterator<Item = &'n str> + Clone),
+    ) -> Option<String> {
         let is_declared = |name: &str| self.params.iter().any(|param| param.name == name);
         let mut unknown = given.clone().filter(|name| !is_declared(name)).peekable();
         unknown.peek()?;
-        Some(problem::unknown(unknown, &self.params, &|name| given.clone().any(|it| it == name)))
+        Some(problem::unknown_arguments(unknown, &self.params, &|name| {
+            given.clone().any(|it| it == name)
+        }))
     }
 
     /// Lists invalid arguments without the reasons. Checks each argument once.
@@ -373,36 +378,37 @@ impl CompiledInput {
             && self.schema.get("patternProperties").is_none();
         if is_closed {
             let given = object.as_object().into_iter().flat_map(Map::keys);
-            problems.extend(self.unknown(&given.map(String::as_str)));
+            problems.extend(self.unknown_arguments(&given.map(String::as_str)));
         }
         if !problems.is_empty() {
             return ArgumentsError(problems);
         }
         let names = self.params.iter().map(|param| param.name.as_str());
         let given = names.filter_map(|name| Some((name, object.get(name)?)));
-        let is_wrong = |(name, value): &(&str, &Value)| {
+        let is_invalid = |(name, value): &(&str, &Value)| {
             self.is_valid_alone(name, (*value).clone()) == Some(false)
         };
-        ArgumentsError::wrong(given.filter(is_wrong), self)
+        ArgumentsError::mismatches(given.filter(is_invalid), self)
     }
 
-    fn named(&self, named: &Named<'_>) -> String {
+    fn named(&self, named: &NamedArguments<'_>) -> String {
         let given: HashSet<&str> = named.iter().map(|(name, _)| name.as_ref()).collect();
         let wire: HashMap<&str, &str> =
             self.params.iter().map(|param| (param.name.as_str(), param.wire.as_str())).collect();
-        let kept = named.iter().map(|(name, value)| {
+        let given_members = named.iter().map(|(name, value)| {
             member(wire.get(name.as_ref()).copied().unwrap_or(name.as_ref()), value.get())
         });
         let absent = self.params.iter().filter(|param| !given.contains(param.name.as_str()));
-        let defaulted = absent.filter_map(|param| param.default_member.as_deref());
-        let members: Vec<String> = kept.chain(defaulted.map(ToOwned::to_owned)).collect();
+        let default_members = absent.filter_map(|param| param.default_member.as_deref());
+        let members: Vec<String> =
+            given_members.chain(default_members.map(ToOwned::to_owned)).collect();
         format!("{{{}}}", members.join(","))
     }
 
     /// Returns the arguments in the order of the signature, without absent ones at the end.
     fn positional(
         &self,
-        named: &Named<'_>,
+        named: &NamedArguments<'_>,
         style: ParamStyle,
     ) -> Result<String, PositionalError<'_>> {
         let given = |param: &CompiledParam| {
@@ -446,9 +452,9 @@ impl CompiledInput {
             self.is_required(&param.name)
                 || self.value_of_absent(param, ParamStyle::Positional).is_some()
         };
-        let absent = self.params.iter().position(|param| !has_value(param))?;
-        let given = self.params.get(absent + 1)?;
-        Some((&given.name, &self.params.get(absent)?.name))
+        let index = self.params.iter().position(|param| !has_value(param))?;
+        let next = self.params.get(index + 1)?;
+        Some((&next.name, &self.params.get(index)?.name))
     }
 }
 

@@ -269,11 +269,11 @@ impl Method {
     ) -> Result<Self, DefinitionError> {
         let mut method = self.input_schema(advertised)?;
         let (check, _) = normalise::input(check)?;
-        if let Input::Schema { check: shown, advertised, .. } = &mut method.input
-            && *shown != check
+        if let Input::Schema { check: current, advertised, .. } = &mut method.input
+            && *current != check
         {
-            let shown = std::mem::replace(shown, check);
-            advertised.get_or_insert(shown);
+            let current = std::mem::replace(current, check);
+            advertised.get_or_insert(current);
         }
         Ok(method)
     }
@@ -442,10 +442,10 @@ impl FromStr for MethodId {
 
     fn from_str(text: &str) -> Result<Self, DefinitionError> {
         let length = text.chars().count();
-        let fits = (1..=255).contains(&length)
+        let is_valid = (1..=255).contains(&length)
             && text.trim() == text
             && !text.chars().any(char::is_control);
-        if fits {
+        if is_valid {
             Ok(Self(text.into()))
         } else {
             Err(DefinitionError::Id(text.escape_debug().take(80).collect()))

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_scope_tokens_are_taken_and_not_too_many() {
+    fn only_valid_scope_tokens_are_kept_up_to_the_maximum_length() {
         let parsed = |text: &str| OAuthScope::parse(text).map(|scope| scope.to_string());
         assert_eq!(parsed("content:read  a!").as_deref(), Some("content:read a!"));
         assert_eq!(parsed("é a\"b c\\d ok \u{7} x\ny").as_deref(), Some("ok"));

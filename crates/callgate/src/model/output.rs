@@ -8,7 +8,7 @@ use crate::model::schema::text_check::TextCheck;
 use crate::model::schema::validator::compile;
 
 /// Maximum number of characters of a schema that an error shows.
-const MAX_SHOWN: usize = 200;
+const MAX_EXCERPT: usize = 200;
 
 /// A method's compiled output schema.
 #[derive(Debug)]
@@ -17,16 +17,16 @@ pub(crate) struct CompiledOutput {
     text_check: Option<TextCheck>,
     validator: Validator,
     /// Beginning of the schema.
-    shown: String,
+    excerpt: String,
 }
 
 impl CompiledOutput {
     pub(crate) fn compile(schema: &[u8]) -> Result<Self, DefinitionError> {
-        let shown = String::from_utf8_lossy(schema).chars().take(MAX_SHOWN).collect();
+        let excerpt = String::from_utf8_lossy(schema).chars().take(MAX_EXCERPT).collect();
         let schema: Value = serde_json::from_slice(schema)
             .map_err(|error| DefinitionError::InvalidSchema(error.to_string()))?;
         let text_check = TextCheck::compile(&schema);
-        Ok(Self { text_check, validator: compile(&schema)?, shown })
+        Ok(Self { text_check, validator: compile(&schema)?, excerpt })
     }
 
     /// Fails with the reason if a result does not match the schema.
@@ -38,6 +38,6 @@ impl CompiledOutput {
         if self.validator.is_valid(&result) {
             return Ok(());
         }
-        Err(format!("expected {}", self.shown))
+        Err(format!("expected {}", self.excerpt))
     }
 }

@@ -125,12 +125,12 @@ fn input_schemas<'m>(
     let params = match &method.input {
         Input::Params(params) => params,
         Input::Schema { check, advertised, .. } => {
-            let shown = advertised.as_ref().unwrap_or(check);
-            report_unportable_properties(shown, findings);
+            let visible_schema = advertised.as_ref().unwrap_or(check);
+            report_unportable_properties(visible_schema, findings);
             report_patterns(check, findings);
             let check = advertised.as_ref().map(|_| Cow::Borrowed(check));
             report_differences(check.as_deref(), findings);
-            return Ok((Cow::Borrowed(shown), check));
+            return Ok((Cow::Borrowed(visible_schema), check));
         }
     };
     check_names(params.iter().map(|param| &param.name), DefinitionError::DuplicateParam)?;
@@ -141,7 +141,7 @@ fn input_schemas<'m>(
                 findings.extend(
                     types.unportable_fields_in(ty).into_iter().map(Finding::UnportableProperty),
                 );
-                if param.default.as_ref().is_some_and(|default| !ty.may_hold(default)) {
+                if param.default.as_ref().is_some_and(|default| !ty.accepts_type_of(default)) {
                     findings.push(Finding::DefaultMismatch(param.name.clone()));
                 }
             }
@@ -193,14 +193,14 @@ fn check_may_differ(param: &Param) -> bool {
 }
 
 /// Returns an unused name that clients accept.
-pub(crate) fn portable_name(name: &str, taken: &mut HashSet<String>) -> String {
-    let plain: String = name.chars().map(portable).take(60).collect();
-    let mut name = plain.clone();
+pub(crate) fn portable_name(name: &str, used_names: &mut HashSet<String>) -> String {
+    let base: String = name.chars().map(portable).take(60).collect();
+    let mut name = base.clone();
     for number in 2.. {
-        if taken.insert(name.clone()) {
+        if used_names.insert(name.clone()) {
             break;
         }
-        name = format!("{plain}_{number}");
+        name = format!("{base}_{number}");
     }
     name
 }
@@ -294,7 +294,7 @@ fn write_annotations(
     let read_only = safety == Safety::ReadOnly;
     let hints = [("readOnlyHint", read_only), ("destructiveHint", !read_only)];
     let mut annotations: Map<String, Value> =
-        hints.map(|(hint, holds)| (hint.to_owned(), holds.into())).into_iter().collect();
+        hints.map(|(hint, is_set)| (hint.to_owned(), is_set.into())).into_iter().collect();
     for (key, value) in &method.annotations {
         annotations.entry(key).or_insert_with(|| value.clone());
     }

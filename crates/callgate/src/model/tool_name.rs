@@ -34,8 +34,8 @@ impl ToolName {
     }
 
     pub(crate) fn parse(text: String) -> Option<Self> {
-        let fits = (1..=MAX_LENGTH).contains(&text.len()) && text.chars().all(is_plain);
-        fits.then(|| Self(text.into()))
+        let is_valid = (1..=MAX_LENGTH).contains(&text.len()) && text.chars().all(is_plain);
+        is_valid.then(|| Self(text.into()))
     }
 }
 
@@ -119,35 +119,38 @@ pub fn tool_names<'r>(
     methods: &[NameRequest<'_>],
     reserved: impl IntoIterator<Item = &'r str>,
 ) -> Vec<Result<ToolName, DefinitionError>> {
-    let mut taken = HashSet::with_capacity(methods.len());
+    let mut used_names = HashSet::with_capacity(methods.len());
     let preferred =
-        |method: &NameRequest<'_>| preferred_name(prefix, method.preferred?, &mut taken);
+        |method: &NameRequest<'_>| preferred_name(prefix, method.preferred?, &mut used_names);
     let mut names: Vec<Option<Result<ToolName, DefinitionError>>> =
         methods.iter().map(preferred).collect();
-    taken.extend(reserved.into_iter().filter_map(|name| ToolName::parse(prefix.prepend(name))));
+    used_names
+        .extend(reserved.into_iter().filter_map(|name| ToolName::parse(prefix.prepend(name))));
     let mut assign = |candidate: &mut dyn FnMut(&str) -> Option<String>| {
         for (method, name) in methods.iter().zip(&mut names).filter(|(_, name)| name.is_none()) {
-            *name = candidate(method.id).and_then(|candidate| claim(candidate, &mut taken)).map(Ok);
+            *name = candidate(method.id)
+                .and_then(|candidate| claim(candidate, &mut used_names))
+                .map(Ok);
         }
     };
     assign(&mut |id| id.chars().all(is_plain).then(|| prefix.prepend(id)));
     // An id gets its plain name, without a hash, if no other remaining id has the same plain name.
     let mut counts: HashMap<String, usize> = HashMap::new();
     assign(&mut |id| {
-        *counts.entry(plain(id)).or_default() += 1;
+        *counts.entry(plain_name(id)).or_default() += 1;
         None
     });
     let is_unique = |name: &String| counts.get(name) == Some(&1);
-    assign(&mut |id| Some(plain(id)).filter(is_unique).map(|name| prefix.prepend(&name)));
+    assign(&mut |id| Some(plain_name(id)).filter(is_unique).map(|name| prefix.prepend(&name)));
     assign(&mut |id| Some(hashed(prefix, id)));
-    let clash = |id: &str| {
+    let collision = |id: &str| {
         DefinitionError::ToolName(
             hashed(prefix, id),
             "is already used by another method; set `tool_name`",
         )
     };
     let names = names.into_iter().zip(methods);
-    names.map(|(name, method)| name.unwrap_or_else(|| Err(clash(method.id)))).collect()
+    names.map(|(name, method)| name.unwrap_or_else(|| Err(collision(method.id)))).collect()
 }
 
 /// Returns the preferred name with the prefix, or the reason why it is invalid. Returns `None` if the name is too long
@@ -155,28 +158,30 @@ pub fn tool_names<'r>(
 fn preferred_name(
     prefix: &Prefix,
     local: &str,
-    taken: &mut HashSet<ToolName>,
+    used_names: &mut HashSet<ToolName>,
 ) -> Option<Result<ToolName, DefinitionError>> {
-    let error = |why| DefinitionError::ToolName(local.to_owned(), why);
+    let error = |reason| DefinitionError::ToolName(local.to_owned(), reason);
     if local.is_empty() {
         return Some(Err(error("is empty")));
     }
     if !local.chars().all(is_plain) {
         return Some(Err(error("has characters other than letters, digits, `_` and `-`")));
     }
-    let whole = prefix.prepend(local);
-    let fits = whole.len() <= MAX_LENGTH;
-    fits.then(|| claim(whole, taken).ok_or_else(|| error("is already used by another method")))
+    let full_name = prefix.prepend(local);
+    let fits = full_name.len() <= MAX_LENGTH;
+    fits.then(|| {
+        claim(full_name, used_names).ok_or_else(|| error("is already used by another method"))
+    })
 }
 
 /// Returns the name if it is valid and unused.
-fn claim(name: String, taken: &mut HashSet<ToolName>) -> Option<ToolName> {
-    ToolName::parse(name).filter(|name| taken.insert(name.clone()))
+fn claim(name: String, used_names: &mut HashSet<ToolName>) -> Option<ToolName> {
+    ToolName::parse(name).filter(|name| used_names.insert(name.clone()))
 }
 
 /// Returns a truncated name with the hash of the id.
 fn hashed(prefix: &Prefix, id: &str) -> String {
-    let mut name = prefix.prepend(&plain(id));
+    let mut name = prefix.prepend(&plain_name(id));
     name.truncate(MAX_LENGTH - HASH_LENGTH);
     name.push('_');
     name.extend(Sha256::digest(id.as_bytes()).iter().take(8).map(|byte| {
@@ -189,11 +194,13 @@ fn hashed(prefix: &Prefix, id: &str) -> String {
 /// Returns `true` if a name ends with a hash although it is short enough without one. Then another method has the same
 /// name without the hash.
 pub(crate) fn is_disambiguated(prefix: &Prefix, id: &str, name: &ToolName) -> bool {
-    let whole = prefix.prepend(&plain(id));
-    whole.len() <= MAX_LENGTH && whole != name.as_str() && hashed(prefix, id) == name.as_str()
+    let full_name = prefix.prepend(&plain_name(id));
+    full_name.len() <= MAX_LENGTH
+        && full_name != name.as_str()
+        && hashed(prefix, id) == name.as_str()
 }
 
-pub(crate) fn plain(id: &str) -> String {
+pub(crate) fn plain_name(id: &str) -> String {
     id.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
 

@@ -125,7 +125,7 @@ impl TypeExpr {
     }
 
     /// Returns `true` if the JSON type of a value matches this type. Used to find invalid defaults.
-    pub(crate) fn may_hold(&self, value: &Value) -> bool {
+    pub(crate) fn accepts_type_of(&self, value: &Value) -> bool {
         match self {
             Self::Int { .. } => value.is_i64() || value.is_u64(),
             Self::Float => value.is_number(),
@@ -142,20 +142,22 @@ impl TypeExpr {
             Self::Literal(Literal::String(text)) => value.as_str() == Some(text),
             Self::Literal(Literal::Number(number)) => value.as_number() == Some(number),
             Self::Literal(Literal::Bool(flag)) => value.as_bool() == Some(*flag),
-            Self::Nullable(inner) => value.is_null() || inner.may_hold(value),
-            Self::Union(members) => members.iter().any(|member| member.may_hold(value)),
+            Self::Nullable(inner) => value.is_null() || inner.accepts_type_of(value),
+            Self::Union(members) => members.iter().any(|member| member.accepts_type_of(value)),
         }
     }
 
-    /// Returns `true` if `holds` returns `true` for this type or for a nested type.
-    pub(crate) fn any<'a>(&'a self, holds: &mut dyn FnMut(&'a Self) -> bool) -> bool {
-        holds(self)
+    /// Returns `true` if `predicate` returns `true` for this type or for a nested type.
+    pub(crate) fn any<'a>(&'a self, predicate: &mut dyn FnMut(&'a Self) -> bool) -> bool {
+        predicate(self)
             || match self {
-                Self::List(inner) | Self::Map(inner) | Self::Nullable(inner) => inner.any(holds),
-                Self::Tuple(members) | Self::Union(members) => {
-                    members.iter().any(|member| member.any(holds))
+                Self::List(inner) | Self::Map(inner) | Self::Nullable(inner) => {
+                    inner.any(predicate)
                 }
-                Self::Shape(fields) => fields.iter().any(|field| field.ty.any(holds)),
+                Self::Tuple(members) | Self::Union(members) => {
+                    members.iter().any(|member| member.any(predicate))
+                }
+                Self::Shape(fields) => fields.iter().any(|field| field.ty.any(predicate)),
                 _ => false,
             }
     }

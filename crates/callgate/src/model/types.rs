@@ -154,9 +154,9 @@ impl Types {
             _ => Map::new(),
         };
         let names: HashMap<&str, ClassName> =
-            parts.keys().map(|part| (part.as_str(), name.part_of(&plain(part)))).collect();
-        let mut adopted = vec![(name.clone(), schema)];
-        adopted.extend(parts.iter().filter_map(|(part, schema)| {
+            parts.keys().map(|part| (part.as_str(), name.part_of(&sanitised(part)))).collect();
+        let mut added = vec![(name.clone(), schema)];
+        added.extend(parts.iter().filter_map(|(part, schema)| {
             Some((names.get(part.as_str())?.clone(), schema.clone()))
         }));
         let class_of = |target: &str| {
@@ -167,23 +167,22 @@ impl Types {
             let class = || ClassName::parse(&part.replace('.', "\\"));
             names.get(part).cloned().or_else(|| class().filter(|class| known.contains(class)))
         };
-        let mut lost = None;
-        for (_, schema) in &mut adopted {
+        let mut unresolved = None;
+        for (_, schema) in &mut added {
             for_each_reference_mut(schema, &mut |keyword, target| match class_of(target) {
                 _ if keyword != "$ref" => {}
                 Some(class) => {
                     *target = format!("{DEFINITIONS}{}", key_of(&class));
                     self.by_reference.insert(class);
                 }
-                None => lost = lost.take().or_else(|| Some(target.clone())),
+                None => unresolved = unresolved.take().or_else(|| Some(target.clone())),
             });
         }
-        if let Some(target) = lost {
+        if let Some(target) = unresolved {
             return Err(DefinitionError::Reference(target));
         }
-        let adopted = adopted.into_iter();
-        self.definitions
-            .extend(adopted.map(|(name, schema)| (name, TypeDefinition::Schema(schema))));
+        let added = added.into_iter();
+        self.definitions.extend(added.map(|(name, schema)| (name, TypeDefinition::Schema(schema))));
         Ok(())
     }
 
@@ -207,22 +206,23 @@ impl Types {
             self.definitions.keys().map(|name| (key_of(name), name)).collect();
         let mut edges = HashMap::new();
         for (name, definition) in &self.definitions {
-            let mut named: Vec<ClassName> = Vec::new();
+            let mut referenced: Vec<ClassName> = Vec::new();
             match definition {
                 TypeDefinition::Fields(fields) => {
                     for field in fields {
                         field.ty.for_each_class(&mut |class| {
-                            named.extend(self.lookup(class).map(|(defined, _)| defined.clone()));
+                            referenced
+                                .extend(self.lookup(class).map(|(defined, _)| defined.clone()));
                         });
                     }
                 }
                 TypeDefinition::Schema(schema) => {
-                    named.extend(
+                    referenced.extend(
                         keys_in(schema).filter_map(|key| Some((*by_key.get(key)?).clone())),
                     );
                 }
             }
-            edges.insert(name.clone(), named);
+            edges.insert(name.clone(), referenced);
         }
         self.edges = edges;
     }
@@ -291,8 +291,8 @@ impl Types {
                 _ => {}
             });
         }
-        let referred = self.classes_in(types).into_iter();
-        referred.filter(|name| self.by_reference.contains(*name)).for_each(add);
+        let classes = self.classes_in(types).into_iter();
+        classes.filter(|name| self.by_reference.contains(*name)).for_each(add);
         if bytes > MAX_CLASS_BYTES {
             return Err(DefinitionError::ClassesTooLarge(MAX_CLASS_BYTES));
         }
@@ -310,10 +310,10 @@ impl Types {
         roots: impl Iterator<Item = &'a ClassName>,
     ) -> BTreeSet<&'a ClassName> {
         let mut reachable = BTreeSet::new();
-        let mut waiting: Vec<&ClassName> = roots.collect();
-        while let Some(next) = waiting.pop() {
+        let mut pending: Vec<&ClassName> = roots.collect();
+        while let Some(next) = pending.pop() {
             if reachable.insert(next) {
-                waiting.extend(self.references_of(next));
+                pending.extend(self.references_of(next));
             }
         }
         reachable
@@ -324,13 +324,13 @@ impl Types {
         &self,
         types: impl IntoIterator<Item = &'t TypeExpr>,
     ) -> BTreeSet<&ClassName> {
-        let mut named = Vec::new();
+        let mut referenced = Vec::new();
         for ty in types {
             ty.for_each_class(&mut |class| {
-                named.extend(self.lookup(class).map(|(defined, _)| defined));
+                referenced.extend(self.lookup(class).map(|(defined, _)| defined));
             });
         }
-        self.reachable(named.into_iter())
+        self.reachable(referenced.into_iter())
     }
 
     /// Finds a definition by the full name, otherwise by the short name. A definition without a namespace applies to
@@ -356,9 +356,9 @@ impl Types {
         &self,
         roots: impl IntoIterator<Item = &'t TypeExpr>,
     ) -> BTreeMap<String, &TypeDefinition> {
-        let referred = self.classes_in(roots).into_iter();
-        let referred = referred.filter(|name| self.by_reference.contains(*name));
-        referred.filter_map(|name| Some((key_of(name), self.definitions.get(name)?))).collect()
+        let classes = self.classes_in(roots).into_iter();
+        let classes = classes.filter(|name| self.by_reference.contains(*name));
+        classes.filter_map(|name| Some((key_of(name), self.definitions.get(name)?))).collect()
     }
 
     /// Returns the fields of all classes that `ty` refers to.
@@ -397,12 +397,12 @@ pub(crate) fn check_names<'a>(
     names: impl Iterator<Item = &'a String>,
     duplicate: fn(String) -> DefinitionError,
 ) -> Result<(), DefinitionError> {
-    let mut seen = HashSet::new();
+    let mut unique = HashSet::new();
     for name in names {
         if name.is_empty() || name.chars().any(char::is_control) {
             return Err(DefinitionError::ParamName(name.escape_debug().to_string()));
         }
-        if !seen.insert(name) {
+        if !unique.insert(name) {
             return Err(duplicate(name.clone()));
         }
     }
@@ -423,7 +423,7 @@ fn key_of(name: &ClassName) -> String {
     key
 }
 
-fn plain(part: &str) -> String {
+fn sanitised(part: &str) -> String {
     part.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
 }
 

@@ -21,7 +21,7 @@ use crate::mcp::{
     Complete, EventStore, Mcp, Prompts, Resources, Services, SessionKey, Sessions, TaskStore,
 };
 use crate::model::method::{InvalidMethod, LOCAL, Method};
-use crate::model::tool_name::plain;
+use crate::model::tool_name::plain_name;
 use crate::model::types::Types;
 use crate::upstream::DEFAULT_CALL_TIMEOUT;
 use crate::upstream::Upstream;
@@ -78,8 +78,8 @@ pub struct Builder {
 ///     7
 /// }
 ///
-/// let twice = Callgate::builder().methods(methods![stock]).methods(methods![stock]).build();
-/// let Err(BuildError::Methods(invalid)) = twice else { panic!() };
+/// let duplicate = Callgate::builder().methods(methods![stock]).methods(methods![stock]).build();
+/// let Err(BuildError::Methods(invalid)) = duplicate else { panic!() };
 /// assert_eq!(invalid.len(), 1);
 /// ```
 #[derive(Debug, Error)]
@@ -265,12 +265,13 @@ impl Builder {
             return Err(BuildError::Methods(invalid));
         }
         log_findings(&catalog, &methods);
-        let needs = methods.iter().map(Method::requirement);
+        let requirements = methods.iter().map(Method::requirement);
         #[cfg(feature = "macros")]
-        let needs = needs
+        let requirements = requirements
             .chain(self.prompt_functions.iter().map(PromptFunction::requirement))
             .chain(self.local_resources.functions.iter().map(ResourceFunction::requirement));
-        let sections = needs.flat_map(Requirement::sections).map(|(section, _)| section.clone());
+        let sections =
+            requirements.flat_map(Requirement::sections).map(|(section, _)| section.clone());
         let sections: BTreeSet<Section> = sections.collect();
         let local: (Arc<str>, Arc<dyn Upstream>) = (LOCAL.into(), Arc::new(self.local));
         let upstreams: Vec<_> = self.upstreams.into_iter().chain([local]).collect();
@@ -318,11 +319,11 @@ fn log_findings(catalog: &Catalog, methods: &[Method]) {
             );
         }
         let Some(entry) = catalog.by_id(id.as_str()) else { continue };
-        let wanted = method.tool_name.clone().unwrap_or_else(|| plain(id.as_str()));
+        let requested = method.tool_name.clone().unwrap_or_else(|| plain_name(id.as_str()));
         let name = catalog.prefix().strip(entry.name());
-        if name != wanted {
+        if name != requested {
             tracing::warn!(
-                "the tool of method `{id}` is named `{name}`, because `{wanted}` is taken or too long; set `tool_name`"
+                "the tool of method `{id}` is named `{name}`, because `{requested}` is taken or too long; set `tool_name`"
             );
         }
         for finding in entry.findings() {
@@ -342,15 +343,17 @@ fn local_prompts(functions: Vec<PromptFunction>) -> Result<Option<Arc<dyn Prompt
 
 #[cfg(feature = "macros")]
 fn local_resources(local: LocalResources) -> Result<Option<Arc<dyn Resources>>, BuildError> {
-    if let Some(duplicate) = first_duplicate(local.functions.iter().map(ResourceFunction::form)) {
+    if let Some(duplicate) =
+        first_duplicate(local.functions.iter().map(ResourceFunction::uri_without_names))
+    {
         return Err(BuildError::Duplicate("resources", duplicate));
     }
     Ok((!local.functions.is_empty()).then(|| Arc::new(local) as _))
 }
 
 fn first_duplicate(mut names: impl Iterator<Item = String>) -> Option<String> {
-    let mut seen = std::collections::HashSet::new();
-    names.find(|name| !seen.insert(name.clone()))
+    let mut unique = std::collections::HashSet::new();
+    names.find(|name| !unique.insert(name.clone()))
 }
 
 #[cfg(feature = "http")]

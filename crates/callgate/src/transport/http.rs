@@ -51,7 +51,7 @@ use crate::mcp::{Mcp, request_id};
 use crate::upstream::BoxFuture;
 use body::RequestBody;
 use client_address::client_address;
-use endpoints::{Endpoint, health, jsonrpc, mcp, metrics, per_tool, rest, well_known};
+use endpoints::{ServerEndpoint, health, jsonrpc, mcp, metrics, per_tool, rest, well_known};
 use error::HttpError;
 
 pub use axum::http::request::Parts;
@@ -175,10 +175,10 @@ async fn respond(
     let (parts, body) = request.into_parts();
     let address = client_address(&parts, peer, &state.options);
     let mut body = RequestBody::new(body, &parts.headers);
-    let endpoint = Endpoint::of(parts.uri.path(), &state.options);
+    let endpoint = ServerEndpoint::of(parts.uri.path(), &state.options);
     let checked = match endpoint {
         // Probes use arbitrary host names, and the replies contain no secrets.
-        Endpoint::Healthz | Endpoint::Readyz => Ok(None),
+        ServerEndpoint::Healthz | ServerEndpoint::Readyz => Ok(None),
         _ => origin::check(&parts.headers, &parts.uri, &state.options),
     };
     let (origin, outcome) = match checked {
@@ -194,8 +194,8 @@ async fn respond(
     let mut response = match outcome {
         Ok(response) => response,
         Err(refusal) => {
-            let takes_id = refusal.takes_id(endpoint) && endpoint.takes_body(&parts.method);
-            let id = if takes_id {
+            let needs_id = refusal.needs_id(endpoint) && endpoint.accepts_body(&parts.method);
+            let id = if needs_id {
                 Box::pin(refused_id(&state, &mut body, address)).await
             } else {
                 None
@@ -232,13 +232,13 @@ async fn refused_id(
 /// Takes a share of the limit on bodies of refused requests, for the address of the client.
 fn share_of_refused(state: &AppState, address: Option<IpAddr>) -> Option<Share> {
     let principal = address.map_or(Principal::Unknown, Principal::address);
-    state.refused_bodies.try_take(principal, 1).ok()
+    state.refused_bodies.try_acquire(principal, 1).ok()
 }
 
 /// Calls the function of the endpoint, if the caller may send the request and the limits allow it.
 async fn call_endpoint(
     state: &SharedState,
-    endpoint: Endpoint,
+    endpoint: ServerEndpoint,
     parts: &Parts,
     body: &mut RequestBody,
     address: Option<IpAddr>,
@@ -256,8 +256,8 @@ async fn call_endpoint(
     };
     endpoint.check_method(&parts.method)?;
     let units = usize::from(needs_caller);
-    let share = state.requests.try_take(caller.principal(), units).map_err(too_many_requests)?;
-    let body = if endpoint.takes_body(&parts.method) {
+    let share = state.requests.try_acquire(caller.principal(), units).map_err(too_many_requests)?;
+    let body = if endpoint.accepts_body(&parts.method) {
         body.read(&parts.headers, &state.options).await
     } else {
         Ok(Bytes::new())
@@ -265,18 +265,18 @@ async fn call_endpoint(
     let uri = &parts.uri;
     // The futures of endpoints other than MCP are boxed, because hyper moves the future of each request several times.
     let response = match endpoint {
-        Endpoint::Mcp => mcp::handle(state, &caller, parts, body).await?,
-        Endpoint::List => Box::pin(rest::list(state, caller, uri)).await?,
-        Endpoint::Describe => Box::pin(rest::describe(state, caller, uri)).await?,
-        Endpoint::Invoke => Box::pin(rest::invoke(state, &caller, &body?)).await?,
-        Endpoint::Tool => Box::pin(per_tool::handle(state, &caller, parts, &body?)).await?,
-        Endpoint::JsonRpc => Box::pin(jsonrpc::handle(state, &caller, &body?)).await,
-        Endpoint::Metrics => metrics::metrics(state),
-        Endpoint::Register => return Ok(well_known::no_registration()),
-        Endpoint::WellKnown => well_known::mcp(state),
-        Endpoint::Healthz => health::healthz(),
-        Endpoint::Readyz => Box::pin(health::readyz(state, parts, address)).await,
-        Endpoint::UnknownWellKnown | Endpoint::NotFound => {
+        ServerEndpoint::Mcp => mcp::handle(state, &caller, parts, body).await?,
+        ServerEndpoint::List => Box::pin(rest::list(state, caller, uri)).await?,
+        ServerEndpoint::Describe => Box::pin(rest::describe(state, caller, uri)).await?,
+        ServerEndpoint::Invoke => Box::pin(rest::invoke(state, &caller, &body?)).await?,
+        ServerEndpoint::Tool => Box::pin(per_tool::handle(state, &caller, parts, &body?)).await?,
+        ServerEndpoint::JsonRpc => Box::pin(jsonrpc::handle(state, &caller, &body?)).await,
+        ServerEndpoint::Metrics => metrics::metrics(state),
+        ServerEndpoint::Register => return Ok(well_known::registration_error()),
+        ServerEndpoint::WellKnown => well_known::mcp(state),
+        ServerEndpoint::Healthz => health::healthz(),
+        ServerEndpoint::Readyz => Box::pin(health::readyz(state, parts, address)).await,
+        ServerEndpoint::UnknownWellKnown | ServerEndpoint::NotFound => {
             return Err(HttpError::no_such_path(uri.path()));
         }
     };
@@ -285,8 +285,8 @@ async fn call_endpoint(
 
 fn too_many_requests(reason: NoShare) -> HttpError {
     HttpError::Unavailable(match reason {
-        NoShare::Own => "you have too many requests in progress; try again later",
-        NoShare::Others => "this server has too many requests in progress; try again later",
+        NoShare::PrincipalLimit => "you have too many requests in progress; try again later",
+        NoShare::UsedByOthers => "this server has too many requests in progress; try again later",
     })
 }
 
@@ -294,14 +294,14 @@ fn too_many_requests(reason: NoShare) -> HttpError {
 /// the limit of the client's address.
 async fn counted_caller(
     state: &SharedState,
-    endpoint: Endpoint,
+    endpoint: ServerEndpoint,
     parts: &Parts,
     address: Option<IpAddr>,
 ) -> Result<Caller, HttpError> {
-    if matches!(endpoint, Endpoint::Healthz | Endpoint::Readyz) {
+    if matches!(endpoint, ServerEndpoint::Healthz | ServerEndpoint::Readyz) {
         return Ok(Caller::anonymous());
     }
-    let at_address = |caller: Caller| match address {
+    let with_address = |caller: Caller| match address {
         Some(address) => caller.with_address(address),
         None => caller,
     };
@@ -310,16 +310,16 @@ async fn counted_caller(
     } else {
         Ok(Caller::anonymous())
     };
-    match authenticated.map(at_address) {
+    match authenticated.map(with_address) {
         // The MCP layer counts its messages itself, because it replies to a refused tool call with a result instead of
         // an error.
-        Ok(caller) if endpoint == Endpoint::Mcp => Ok(caller),
+        Ok(caller) if endpoint == ServerEndpoint::Mcp => Ok(caller),
         Ok(caller) => {
             state.gateway.count_request(&caller)?;
             Ok(caller)
         }
         Err(refusal) => {
-            state.gateway.count_unauthenticated(&at_address(Caller::anonymous()))?;
+            state.gateway.count_unauthenticated(&with_address(Caller::anonymous()))?;
             Err(refusal)
         }
     }

@@ -77,7 +77,7 @@ pub async fn serve(
     options: StdioOptions,
 ) -> Result<(), StdioError> {
     let (sender, messages) = mpsc::channel(MAX_WAITING);
-    let server = Server {
+    let server = StdioServer {
         mcp,
         identify,
         connection: Arc::default(),
@@ -117,7 +117,7 @@ async fn write(
     Ok(())
 }
 
-struct Server {
+struct StdioServer {
     mcp: Arc<Mcp>,
     identify: Arc<dyn Identify>,
     connection: Arc<Connection>,
@@ -127,7 +127,7 @@ struct Server {
     options: StdioOptions,
 }
 
-impl Server {
+impl StdioServer {
     async fn read(mut self, mut input: impl AsyncBufRead + Unpin) -> Result<(), StdioError> {
         let mut closing = self.mcp.closing();
         loop {
@@ -165,13 +165,15 @@ impl Server {
     }
 
     /// Refuses a request because the credential is invalid or cannot be verified. Ignores notifications.
-    async fn refuse(&self, text: &str, why: IdentifyError) {
+    async fn refuse(&self, text: &str, reason: IdentifyError) {
         if let Some(id) = Request::parse(text).ok().and_then(|request| request.id) {
-            let error = match why {
+            let error = match reason {
                 IdentifyError::Refused => {
                     McpError::new(401, INVALID_REQUEST, self.identify.refusal())
                 }
-                IdentifyError::Unavailable => McpError::new(503, INTERNAL_ERROR, why.to_string()),
+                IdentifyError::Unavailable => {
+                    McpError::new(503, INTERNAL_ERROR, reason.to_string())
+                }
             };
             self.send(error.with_id(id).message()).await;
         }
@@ -239,13 +241,13 @@ impl Server {
             }
             McpResponse::Batch(parts) => {
                 let sender = self.sender.clone();
-                let mut runs = Vec::new();
-                let answer = answer_batch(parts, |run| runs.push(run));
-                for run in runs {
-                    self.calls.spawn(run);
+                let mut futures = Vec::new();
+                let reply = answer_batch(parts, |future| futures.push(future));
+                for future in futures {
+                    self.calls.spawn(future);
                 }
                 self.calls.spawn(async move {
-                    if let Some(message) = answer.await {
+                    if let Some(message) = reply.await {
                         let _ = sender.send(message).await;
                     }
                 });
@@ -263,8 +265,8 @@ impl Server {
     }
 }
 
-fn too_many(limit: usize, what: &str) -> McpError {
-    let message = format!("at most {limit} {what} are allowed");
+fn too_many(limit: usize, subject: &str) -> McpError {
+    let message = format!("at most {limit} {subject} are allowed");
     McpError::new(503, INTERNAL_ERROR, message)
 }
 

@@ -133,7 +133,7 @@ impl CallError {
 
     /// Creates an error for arguments that passed the check but cannot be deserialized.
     pub fn arguments(problem: String) -> Self {
-        Self::Arguments(ArgumentsError::one(problem))
+        Self::Arguments(ArgumentsError::single(problem))
     }
 
     /// Logs details that are not sent to the caller, under `error_id`.

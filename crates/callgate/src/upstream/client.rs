@@ -39,8 +39,10 @@ impl Client {
 
     /// Sends a log message, if the client's log level includes it.
     pub fn log(&self, level: LogLevel, logger: &str, data: impl Serialize) {
-        let wants = |channel: &&Arc<CallChannel>| channel.wants_log(level);
-        if let (Some(channel), Ok(data)) = (self.0.as_ref().filter(wants), to_raw_value(&data)) {
+        let includes_level = |channel: &&Arc<CallChannel>| channel.wants_log(level);
+        if let (Some(channel), Ok(data)) =
+            (self.0.as_ref().filter(includes_level), to_raw_value(&data))
+        {
             channel.send(Outgoing::Log { level, logger: logger.to_owned(), data });
         }
     }

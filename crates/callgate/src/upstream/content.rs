@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contents_have_the_form_of_the_protocol() {
+    fn content_blocks_serialize_as_mcp_defines() {
         let all = [
             Content::text("a"),
             Content::image([1], "image/png"),
@@ -244,14 +244,14 @@ mod tests {
     }
 
     #[test]
-    fn content_that_a_revision_lacks_becomes_text() {
+    fn content_that_a_revision_does_not_support_becomes_text() {
         let audio = Content::audio([0; 3], "audio/wav");
         let link = Content::link("a:b", "c");
-        let of = |content: &Content| {
+        let is_unchanged = |content: &Content| {
             Revision::ALL.map(|revision| content.clone().for_revision(revision) == *content)
         };
-        assert_eq!(of(&audio), [false, true, true, true, true]);
-        assert_eq!(of(&link), [false, false, true, true, true]);
+        assert_eq!(is_unchanged(&audio), [false, true, true, true, true]);
+        assert_eq!(is_unchanged(&link), [false, false, true, true, true]);
         let text = link.for_revision(Revision::V2024_11_05);
         assert_eq!(text, Content::text("c: a:b"));
     }

@@ -52,7 +52,7 @@ use crate::model::arguments::ParamStyle;
 use crate::upstream::{BoxFuture, Call, CallError, CallOutput, Counters, MethodLister, Upstream};
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 use auth::credential::Authentication;
-use auth::login::Sessions;
+use auth::login::LoginSessions;
 use auth::oauth::AccessTokens;
 use auth::redact::Secrets;
 use auth::refusal::SentCredential;
@@ -92,7 +92,7 @@ pub struct Forward {
     /// Set if calls are sent in batches or share a connection.
     queue: Option<RequestQueue>,
     tokens: Option<AccessTokens>,
-    sessions: Option<Arc<Sessions>>,
+    sessions: Option<Arc<LoginSessions>>,
     /// Limits the number of concurrent calls.
     calls: Arc<Shares>,
     breaker: CircuitBreaker,
@@ -119,7 +119,7 @@ impl Forward {
         Ok(Self {
             queue: RequestQueue::new(&service),
             tokens: AccessTokens::new(&service.name, &service.options)?,
-            sessions: Sessions::new(&service),
+            sessions: LoginSessions::new(&service),
             calls: Shares::new(limits.concurrent.max(1)),
             breaker: CircuitBreaker::new(limits.breaker),
             last_id: AtomicU64::new(0),
@@ -182,9 +182,9 @@ fn loggable(secrets: &Secrets, text: &str) -> String {
 /// error" and there is no data, and for other codes.
 fn internal_text(error: &RpcError) -> Option<String> {
     let message = error.message.trim_end_matches('.');
-    let is_general = message.is_empty() || message.eq_ignore_ascii_case("internal error");
+    let is_generic = message.is_empty() || message.eq_ignore_ascii_case("internal error");
     let data = error.data.as_ref().filter(|data| !data.is_null());
-    if error.code != INTERNAL_ERROR || is_general && data.is_none() {
+    if error.code != INTERNAL_ERROR || is_generic && data.is_none() {
         return None;
     }
     let data = data.map_or_else(String::new, |data| format!(": {data}"));
@@ -251,7 +251,7 @@ impl Upstream for Forward {
 
 #[cfg(any(test, fuzzing))]
 pub(crate) fn reply_in_batch(body: &str, id: &str) -> Option<String> {
-    let response = ServiceResponse::bare(body.to_owned());
+    let response = ServiceResponse::from_message(body.to_owned());
     let reply::BatchReply::PerCall(replies) = response.read_batch() else { return None };
     let id = RequestId::String(id.to_owned().into());
     let (parts, _) = replies.assign([&id].into_iter());
@@ -261,7 +261,7 @@ pub(crate) fn reply_in_batch(body: &str, id: &str) -> Option<String> {
 /// Returns the result in the body of a response with HTTP 200.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn result_of(body: &str, id: &str) -> Option<String> {
-    let response = ServiceResponse::bare(body.to_owned());
+    let response = ServiceResponse::from_message(body.to_owned());
     let result = response.read(&RequestId::String(id.into())).ok()?;
     Some(result.get().to_owned())
 }

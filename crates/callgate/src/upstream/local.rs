@@ -157,26 +157,27 @@ impl Response {
 type FunctionResult = Result<CallOutput, CallError>;
 type LocalStats = CallStats<{ OUTCOMES.len() }>;
 type RunNow = dyn Fn(&RawValue) -> FunctionResult + Send + Sync;
-type Run = dyn for<'a> Fn(Call<'a>, &'a LocalStats) -> BoxFuture<'a, FunctionResult> + Send + Sync;
+type RunAsync =
+    dyn for<'a> Fn(Call<'a>, &'a LocalStats) -> BoxFuture<'a, FunctionResult> + Send + Sync;
 
 /// A function that reads its arguments from JSON.
 enum Function {
     /// A function that neither waits nor has a context.
     #[cfg_attr(not(feature = "macros"), expect(dead_code, reason = "created only by `#[method]`"))]
-    Now(Arc<RunNow>),
-    Later(Box<Run>),
+    Immediate(Arc<RunNow>),
+    Async(Box<RunAsync>),
 }
 
 impl Function {
     /// Wraps a function in one boxed future. Large arguments are parsed on a blocking thread, and the function runs on
     /// this thread until it first waits. By then, most functions have dropped their arguments. Converts a panic to a
     /// failed call.
-    fn later<F, Fut>(function: F) -> Self
+    fn new_async<F, Fut>(function: F) -> Self
     where
         F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = FunctionResult> + Send + 'static,
     {
-        fn boxed<F>(run: F) -> Box<Run>
+        fn boxed<F>(run: F) -> Box<RunAsync>
         where
             F: for<'a> Fn(Call<'a>, &'a LocalStats) -> BoxFuture<'a, FunctionResult>,
             F: Send + Sync + 'static,
@@ -184,7 +185,7 @@ impl Function {
             Box::new(run)
         }
         let function = Arc::new(function);
-        Self::Later(boxed(move |call, stats| {
+        Self::Async(boxed(move |call, stats| {
             let function = Arc::clone(&function);
             Box::pin(async move {
                 let mut counted = stats.begin(CANCELLED);
@@ -195,14 +196,14 @@ impl Function {
                         return function(context, call.params).await;
                     }
                     let (params, span) = (call.params.to_owned(), tracing::Span::current());
-                    let begun = tokio::task::spawn_blocking(move || {
+                    let started = tokio::task::spawn_blocking(move || {
                         if context.is_finished() {
                             return Ok(Err(CallError::failed("the call was cancelled")));
                         }
                         let mut running = Box::pin(catch_panic(function(context, &params)));
                         span.in_scope(|| running.as_mut().now_or_never()).ok_or(running)
                     });
-                    match begun.await.map_err(CallError::failed)? {
+                    match started.await.map_err(CallError::failed)? {
                         Ok(result) => result,
                         Err(running) => running.await,
                     }
@@ -298,7 +299,7 @@ impl Local {
         F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = FunctionResult> + Send + 'static,
     {
-        self.insert_function(method, Function::later(function));
+        self.insert_function(method, Function::new_async(function));
     }
 
     fn insert_function(&mut self, method: Method, function: Function) {
@@ -325,17 +326,17 @@ impl Local {
 /// Deserializes arguments. JSON Schema accepts `1.0` as an integer, so floats without a fraction are converted to
 /// integers if necessary. Remaining errors are reported to the caller.
 pub(crate) fn read<A: DeserializeOwned>(params: &RawValue) -> Result<A, CallError> {
-    let refused = |error: serde_json::Error| {
+    let invalid = |error: serde_json::Error| {
         CallError::arguments(format!("arguments: {}", strict_json::problem(&error)))
     };
     serde_json::from_str(params.get()).or_else(|_| {
-        let mut value: Value = serde_json::from_str(params.get()).map_err(refused)?;
-        write_whole_numbers(&mut value);
-        serde_json::from_value(value).map_err(refused)
+        let mut value: Value = serde_json::from_str(params.get()).map_err(invalid)?;
+        convert_integral_floats(&mut value);
+        serde_json::from_value(value).map_err(invalid)
     })
 }
 
-fn write_whole_numbers(value: &mut Value) {
+fn convert_integral_floats(value: &mut Value) {
     /// Maximum integer up to which a float represents all integers exactly.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {
@@ -343,12 +344,12 @@ fn write_whole_numbers(value: &mut Value) {
             let float = number.as_f64().unwrap_or_default();
             if float.fract() == 0.0 && float.abs() <= EXACT {
                 #[expect(clippy::cast_possible_truncation, reason = "whole, and in range")]
-                let whole = float as i64;
-                *number = whole.into();
+                let integer = float as i64;
+                *number = integer.into();
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(write_whole_numbers),
-        Value::Object(members) => members.values_mut().for_each(write_whole_numbers),
+        Value::Array(items) => items.iter_mut().for_each(convert_integral_floats),
+        Value::Object(members) => members.values_mut().for_each(convert_integral_floats),
         _ => {}
     }
 }
@@ -365,11 +366,11 @@ impl Upstream for Local {
     }
 
     fn is_immediate(&self, method: &str) -> bool {
-        matches!(self.functions.get(method), Some(Function::Now(_)))
+        matches!(self.functions.get(method), Some(Function::Immediate(_)))
     }
 
     fn call_now(&self, method: &str, params: &RawValue) -> Option<FunctionResult> {
-        let Some(Function::Now(function)) = self.functions.get(method) else { return None };
+        let Some(Function::Immediate(function)) = self.functions.get(method) else { return None };
         if params.get().len() > MAX_INLINE {
             return None;
         }
@@ -381,8 +382,8 @@ impl Upstream for Local {
 
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, FunctionResult> {
         match self.functions.get(call.method) {
-            Some(Function::Later(run)) => run(call, &self.stats),
-            Some(Function::Now(function)) => {
+            Some(Function::Async(run)) => run(call, &self.stats),
+            Some(Function::Immediate(function)) => {
                 let function = Arc::clone(function);
                 Box::pin(async move {
                     let mut counted = self.stats.begin(CANCELLED);

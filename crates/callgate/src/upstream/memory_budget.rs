@@ -17,7 +17,7 @@ pub const DEFAULT_IN_FLIGHT_BYTES: usize = 256 << 20;
 
 /// Results up to this size, in bytes, are not counted unless their call is part of a batch. Counting them would be
 /// slower. Outside of batches, the number of connections limits their total size.
-const SMALL: usize = 64 << 10;
+const SMALL_RESULT: usize = 64 << 10;
 
 /// No memory is left for a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -56,8 +56,8 @@ impl BudgetReservation {
         Self { share, bytes: AtomicUsize::new(0), batch, max_result: None }
     }
 
-    /// Sets the maximum size of the result. While the response is read, [`SMALL`] more bytes are allowed, because the
-    /// response contains more than the result.
+    /// Sets the maximum size of the result. While the response is read, [`SMALL_RESULT`] more bytes are allowed,
+    /// because the response contains more than the result.
     #[must_use]
     pub(crate) fn for_result_up_to(self, max_result: Option<usize>) -> Self {
         Self { max_result, ..self }
@@ -65,7 +65,7 @@ impl BudgetReservation {
 
     /// Extends the reservation to the size of the result. Then removes the maximum, because the reply that contains the
     /// result may be larger.
-    pub(crate) fn hold_result(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
+    pub(crate) fn reserve_result(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         match self.max_result.take() {
             Some(max) if bytes > max => Err(BudgetExceeded::Tool(max)),
             _ => self.at_least(bytes),
@@ -77,24 +77,26 @@ impl BudgetReservation {
         if self.batch.as_ref().is_some_and(|batch| !batch.add(bytes)) {
             return Err(BudgetExceeded::Batch);
         }
-        let before = self.bytes.load(Ordering::Relaxed);
-        let now = before.saturating_add(bytes);
-        if let Some(max) = self.max_result.filter(|max| now > max.saturating_add(SMALL)) {
+        let previous = self.bytes.load(Ordering::Relaxed);
+        let total = previous.saturating_add(bytes);
+        if let Some(max) = self.max_result.filter(|max| total > max.saturating_add(SMALL_RESULT)) {
             return Err(BudgetExceeded::Tool(max));
         }
-        match self.counted(now) - self.counted(before) {
+        match self.counted(total) - self.counted(previous) {
             0 => {}
-            more => self.share.grow(more).map_err(|_| BudgetExceeded::Total(self.share.limit()))?,
+            increase => {
+                self.share.grow(increase).map_err(|_| BudgetExceeded::Total(self.share.limit()))?;
+            }
         }
-        self.bytes.store(now, Ordering::Relaxed);
+        self.bytes.store(total, Ordering::Relaxed);
         Ok(())
     }
 
     /// Returns an empty reservation for the same caller. The new reservation does not count against the limit of a
     /// batch.
     #[cfg(feature = "forward")]
-    pub(crate) fn another(&self) -> Self {
-        let share = self.share.another();
+    pub(crate) fn empty_for_same_caller(&self) -> Self {
+        let share = self.share.new_empty();
         Self { share, bytes: AtomicUsize::new(0), batch: None, max_result: None }
     }
 
@@ -114,18 +116,18 @@ impl BudgetReservation {
         if self.counted(self.bytes.load(Ordering::Relaxed)) == 0 {
             return bytes;
         }
-        Bytes::from_owner(ReservedBytes { bytes, _hold: self })
+        Bytes::from_owner(ReservedBytes { bytes, _reservation: self })
     }
 
     fn counted(&self, bytes: usize) -> usize {
-        if bytes > SMALL || self.batch.is_some() { bytes } else { 0 }
+        if bytes > SMALL_RESULT || self.batch.is_some() { bytes } else { 0 }
     }
 }
 
 /// Bytes that keep their reservation.
 struct ReservedBytes {
     bytes: Bytes,
-    _hold: BudgetReservation,
+    _reservation: BudgetReservation,
 }
 
 impl AsRef<[u8]> for ReservedBytes {
@@ -145,28 +147,28 @@ mod tests {
 
     #[test]
     fn results_share_the_budget_and_release_it() {
-        let budget = Shares::new(10 * SMALL);
+        let budget = Shares::new(10 * SMALL_RESULT);
         let reserve = |id| BudgetReservation::new(&budget, &user(id));
         let (first, second) = (reserve(1), reserve(2));
-        first.add(SMALL).unwrap();
+        first.add(SMALL_RESULT).unwrap();
         assert_eq!(budget.used(), 0, "small results are not counted");
-        first.add(5 * SMALL).unwrap();
-        assert_eq!(budget.used(), 6 * SMALL, "earlier bytes count too");
-        assert_eq!(second.add(5 * SMALL), Err(BudgetExceeded::Total(10 * SMALL)));
+        first.add(5 * SMALL_RESULT).unwrap();
+        assert_eq!(budget.used(), 6 * SMALL_RESULT, "earlier bytes count too");
+        assert_eq!(second.add(5 * SMALL_RESULT), Err(BudgetExceeded::Total(10 * SMALL_RESULT)));
         assert_eq!(
-            second.add(4 * SMALL),
-            Err(BudgetExceeded::Total(10 * SMALL)),
+            second.add(4 * SMALL_RESULT),
+            Err(BudgetExceeded::Total(10 * SMALL_RESULT)),
             "one unit is left for a third caller"
         );
-        second.add(3 * SMALL).unwrap();
-        second.at_least(2 * SMALL).unwrap();
-        assert_eq!(budget.used(), 9 * SMALL);
+        second.add(3 * SMALL_RESULT).unwrap();
+        second.at_least(2 * SMALL_RESULT).unwrap();
+        assert_eq!(budget.used(), 9 * SMALL_RESULT);
         drop(first);
-        assert_eq!(budget.used(), 3 * SMALL);
-        let kept = second.keep(Bytes::from_static(b"reply"));
-        let copy = kept.clone();
-        drop(kept);
-        assert_eq!((budget.used(), &*copy), (3 * SMALL, &b"reply"[..]));
+        assert_eq!(budget.used(), 3 * SMALL_RESULT);
+        let reply = second.keep(Bytes::from_static(b"reply"));
+        let copy = reply.clone();
+        drop(reply);
+        assert_eq!((budget.used(), &*copy), (3 * SMALL_RESULT, &b"reply"[..]));
         drop(copy);
         assert_eq!(budget.used(), 0);
     }
@@ -174,20 +176,20 @@ mod tests {
     fn small_results_of_a_batch_count_together() {
         let budget = Shares::new(1 << 30);
         let caller = user(1).in_batch();
-        let results = MAX_BATCH_REPLY_BYTES / SMALL;
-        let held: Vec<_> = (0..results)
+        let results = MAX_BATCH_REPLY_BYTES / SMALL_RESULT;
+        let replies: Vec<_> = (0..results)
             .map(|_| {
                 let reservation = BudgetReservation::new(&budget, &caller);
-                reservation.add(SMALL).unwrap();
+                reservation.add(SMALL_RESULT).unwrap();
                 reservation.keep(Bytes::from_static(b"reply"))
             })
             .collect();
         assert_eq!(budget.used(), MAX_BATCH_REPLY_BYTES);
-        let one_more = BudgetReservation::new(&budget, &caller);
-        assert_eq!(one_more.add(1), Err(BudgetExceeded::Batch));
+        let next_reservation = BudgetReservation::new(&budget, &caller);
+        assert_eq!(next_reservation.add(1), Err(BudgetExceeded::Batch));
         assert!(caller.batch().unwrap().is_full());
         BudgetReservation::new(&budget, &user(1).in_batch()).add(1).unwrap();
-        drop(held);
+        drop(replies);
         assert_eq!(budget.used(), 0);
     }
 }

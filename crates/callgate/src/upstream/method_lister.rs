@@ -41,17 +41,17 @@ pub enum CallerMethods {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity {
     user: Option<i64>,
-    known_by: Option<u64>,
+    credential_hash: Option<u64>,
 }
 
 impl Identity {
     /// A caller without a credential.
-    pub const ANONYMOUS: Self = Self { user: None, known_by: None };
+    pub const ANONYMOUS: Self = Self { user: None, credential_hash: None };
 
     /// Creates the identity of a user with these credentials. Keeps only a hash of the credentials, with a random key
     /// of this process.
-    pub fn user(user: i64, known_by: &[&str]) -> Self {
+    pub fn user(user: i64, credentials: &[&str]) -> Self {
         static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        Self { user: Some(user), known_by: Some(KEY.hash_one(known_by)) }
+        Self { user: Some(user), credential_hash: Some(KEY.hash_one(credentials)) }
     }
 }

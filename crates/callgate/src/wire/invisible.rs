@@ -45,19 +45,19 @@ pub(crate) fn is_invisible(c: char) -> bool {
 /// visible character.
 pub fn invisible_characters(text: &str) -> impl Iterator<Item = (usize, char)> {
     // The preceding character, unless it was reported.
-    let mut before: Option<char> = None;
+    let mut previous: Option<char> = None;
     text.char_indices().filter(move |&(at, c)| {
         let next = text.get(at + c.len_utf8()..).and_then(|rest| rest.chars().next());
         let is_reported = match c {
             '\n' | '\t' => false,
             '\r' => next != Some('\n'),
-            '\u{200c}' | '\u{200d}' => ![before, next].iter().all(|beside| {
-                beside.is_some_and(|c| !c.is_ascii() && (is_selector(c) || !is_invisible(c)))
+            '\u{200c}' | '\u{200d}' => ![previous, next].iter().all(|neighbour| {
+                neighbour.is_some_and(|c| !c.is_ascii() && (is_selector(c) || !is_invisible(c)))
             }),
-            c if is_selector(c) => before.is_none_or(is_invisible),
+            c if is_selector(c) => previous.is_none_or(is_invisible),
             c => is_invisible(c),
         };
-        before = (!is_reported).then_some(c);
+        previous = (!is_reported).then_some(c);
         is_reported
     })
 }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_scripts_and_emoji_need_is_not_reported() {
+    fn characters_that_scripts_and_emoji_need_are_not_reported() {
         for text in [
             "two\nlines\r\nand\ttabs",
             "می\u{200c}خواهم",

@@ -41,29 +41,29 @@ pub(crate) const MAX_BATCH: usize = 100;
 #[derive(Debug, Deserialize)]
 #[serde(expecting = "an object", bound(deserialize = "P: Deserialize<'de>"))]
 pub(crate) struct Envelope<'a, P = &'a RawValue> {
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "deserialize_present")]
     pub(crate) jsonrpc: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "deserialize_present")]
     pub(crate) id: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "deserialize_present")]
     pub(crate) method: Option<&'a RawValue>,
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     pub(crate) params: Option<P>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "deserialize_present")]
     pub(crate) result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "deserialize_present")]
     pub(crate) error: Option<&'a RawValue>,
 }
 
 /// Deserializes a member that is present. `null` counts as a value, not as an absent member.
-fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+fn deserialize_present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
 #[derive(Debug)]
-pub(crate) enum Message<'a, P = &'a RawValue> {
+pub(crate) enum RpcMessage<'a, P = &'a RawValue> {
     Request(Request<'a, P>),
     Response { id: &'a RawValue, outcome: Result<&'a RawValue, &'a RawValue> },
 }
@@ -129,7 +129,7 @@ impl<'a, P: Deserialize<'a>> Envelope<'a, P> {
 
 impl<'a, P> Envelope<'a, P> {
     /// Classifies the message. Fails if it is not JSON-RPC 2.0.
-    pub(crate) fn message(self) -> Result<Message<'a, P>, EnvelopeError> {
+    pub(crate) fn message(self) -> Result<RpcMessage<'a, P>, EnvelopeError> {
         if self.jsonrpc.map(RawValue::get) != Some("\"2.0\"") {
             return Err(EnvelopeError::invalid("`jsonrpc` must be \"2.0\""));
         }
@@ -140,18 +140,18 @@ impl<'a, P> Envelope<'a, P> {
         }
         let outcome = self.result.map(Ok).or(self.error.map(Err));
         if let (Some(outcome), Some(id), None) = (outcome, self.id, self.method) {
-            return Ok(Message::Response { id, outcome });
+            return Ok(RpcMessage::Response { id, outcome });
         }
         let method = self.method.and_then(strict_json::text);
         let method = method.ok_or(EnvelopeError::invalid("`method` must be a string"))?;
-        Ok(Message::Request(Request { id: self.id, method, params: self.params }))
+        Ok(RpcMessage::Request(Request { id: self.id, method, params: self.params }))
     }
 }
 
 impl<'a> Request<'a> {
     /// Parses one request. A batch is an error.
     pub fn parse(body: &'a str) -> Result<Self, EnvelopeError> {
-        let Message::Request(request) = Envelope::parse(body)?.message()? else {
+        let RpcMessage::Request(request) = Envelope::parse(body)?.message()? else {
             return Err(EnvelopeError::invalid("`method` must be a string"));
         };
         if request.params.is_some_and(|params: &RawValue| !params.get().starts_with(['{', '['])) {
@@ -164,7 +164,7 @@ impl<'a> Request<'a> {
 /// Splits a batch into its messages.
 pub(crate) fn batch(body: &str) -> Result<Vec<&RawValue>, EnvelopeError> {
     let mut deserializer = serde_json::Deserializer::from_str(body);
-    let messages = deserializer.deserialize_seq(Messages).and_then(|messages| {
+    let messages = deserializer.deserialize_seq(BatchVisitor).and_then(|messages| {
         deserializer.end()?;
         Ok(messages)
     });
@@ -174,9 +174,9 @@ pub(crate) fn batch(body: &str) -> Result<Vec<&RawValue>, EnvelopeError> {
 }
 
 /// Reads 1 to [`MAX_BATCH`] messages. A longer batch is not read to its end.
-struct Messages;
+struct BatchVisitor;
 
-impl<'de> Visitor<'de> for Messages {
+impl<'de> Visitor<'de> for BatchVisitor {
     type Value = Vec<&'de RawValue>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -209,7 +209,7 @@ pub(crate) fn object_error(body: &str, error: serde_json::Error) -> EnvelopeErro
     let problem = error.to_string();
     let duplicate = problem.strip_prefix("duplicate field ").and_then(|it| it.split_once(" at "));
     let problem = match duplicate {
-        Some((key, place)) => format!("the key {key} is duplicated at {place}"),
+        Some((key, position)) => format!("the key {key} is duplicated at {position}"),
         None => problem,
     };
     EnvelopeError::Invalid(shortened(problem).into())
@@ -251,7 +251,7 @@ impl From<EnvelopeError> for RpcError {
 /// Serializes a reply. The id is `null` if the id of the request is unknown.
 pub fn reply(id: Option<&RawValue>, outcome: Result<&RawValue, &RpcError>) -> Vec<u8> {
     #[derive(Serialize)]
-    struct Reply<'a> {
+    struct ReplyObject<'a> {
         jsonrpc: &'static str,
         id: Option<&'a RawValue>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -259,7 +259,7 @@ pub fn reply(id: Option<&RawValue>, outcome: Result<&RawValue, &RpcError>) -> Ve
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<&'a RpcError>,
     }
-    let reply = Reply { jsonrpc: "2.0", id, result: outcome.ok(), error: outcome.err() };
+    let reply = ReplyObject { jsonrpc: "2.0", id, result: outcome.ok(), error: outcome.err() };
     serde_json::to_vec(&reply).unwrap_or_default()
 }
 
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_up_to_100_messages_and_a_longer_one_is_not_read_to_its_end() {
+    fn a_batch_has_up_to_100_messages_and_a_longer_batch_is_not_read_completely() {
         let list = |count: usize| vec!["{}"; count].join(",");
         assert_eq!(batch(&format!(" [{}] ", list(100))).unwrap().len(), 100);
         for text in [format!("[{}]", list(101)), format!("[{},,", list(101)), "[]".to_owned()] {

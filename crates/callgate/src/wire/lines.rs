@@ -19,7 +19,7 @@ pub(crate) enum Line {
 }
 
 /// Number of bytes that are kept from each end of a line that is too long.
-const KEPT: usize = 1024;
+const MAX_END_BYTES: usize = 1024;
 
 /// First and last bytes of a line.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct LineEnds {
 
 impl LineEnds {
     fn of(line: &[u8], part: &[u8]) -> Self {
-        let head = line.iter().chain(part).take(KEPT).copied().collect();
+        let head = line.iter().chain(part).take(MAX_END_BYTES).copied().collect();
         let mut ends = Self { head, tail: Vec::new() };
         ends.push(line);
         ends.push(part);
@@ -42,9 +42,9 @@ impl LineEnds {
     }
 
     fn push(&mut self, part: &[u8]) {
-        let from = part.len().saturating_sub(KEPT);
-        self.tail.extend_from_slice(part.get(from..).unwrap_or_default());
-        let surplus = self.tail.len().saturating_sub(KEPT);
+        let start = part.len().saturating_sub(MAX_END_BYTES);
+        self.tail.extend_from_slice(part.get(start..).unwrap_or_default());
+        let surplus = self.tail.len().saturating_sub(MAX_END_BYTES);
         self.tail.drain(..surplus);
     }
 }
@@ -54,11 +54,11 @@ pub(crate) async fn read_line(
     limit: usize,
 ) -> io::Result<Line> {
     let mut line = Vec::new();
-    let mut cut: Option<LineEnds> = None;
+    let mut truncated: Option<LineEnds> = None;
     loop {
         let chunk = input.fill_buf().await?;
         if chunk.is_empty() {
-            return Ok(match (cut, line.is_empty()) {
+            return Ok(match (truncated, line.is_empty()) {
                 (Some(ends), _) => Line::TooLong(ends),
                 (None, true) => Line::End,
                 (None, false) => Line::Text(line),
@@ -66,18 +66,18 @@ pub(crate) async fn read_line(
         }
         let end = chunk.iter().position(|byte| *byte == b'\n');
         let part = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
-        match &mut cut {
+        match &mut truncated {
             Some(ends) => ends.push(part),
             None if line.len() + part.len() > limit => {
-                cut = Some(LineEnds::of(&line, part));
+                truncated = Some(LineEnds::of(&line, part));
                 line = Vec::new();
             }
             None => line.extend_from_slice(part),
         }
-        let used = end.map_or(chunk.len(), |end| end + 1);
-        input.consume(used);
+        let consumed = end.map_or(chunk.len(), |end| end + 1);
+        input.consume(consumed);
         if end.is_some() {
-            return Ok(cut.map_or(Line::Text(line), Line::TooLong));
+            return Ok(truncated.map_or(Line::Text(line), Line::TooLong));
         }
     }
 }
@@ -87,13 +87,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn of_a_line_that_is_too_long_both_ends_are_kept_however_it_comes() {
+    async fn both_ends_of_a_line_that_is_too_long_are_kept_for_any_chunk_size() {
         let line: Vec<u8> = (0..5000_usize).map(|n| b'a' + u8::try_from(n % 26).unwrap()).collect();
         let text = [&line[..], b"\nnext"].concat();
         for size in [1, 7, 1000, 1024, 4096, 10_000] {
             let mut input = tokio::io::BufReader::with_capacity(size, &text[..]);
             let Line::TooLong(ends) = read_line(&mut input, 3000).await.unwrap() else { panic!() };
-            assert_eq!((&ends.head[..], &ends.tail[..]), (&line[..KEPT], &line[5000 - KEPT..]));
+            assert_eq!(
+                (&ends.head[..], &ends.tail[..]),
+                (&line[..MAX_END_BYTES], &line[5000 - MAX_END_BYTES..])
+            );
             assert!(
                 matches!(read_line(&mut input, 3000).await, Ok(Line::Text(next)) if next == b"next")
             );

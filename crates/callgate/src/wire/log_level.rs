@@ -39,21 +39,21 @@ const ALL: [(LogLevel, &str); 8] = [
 
 /// The text is not a log level.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the log level must be one of {}", ALL.map(|(_, word)| word).join(", "))]
+#[error("the log level must be one of {}", ALL.map(|(_, name)| name).join(", "))]
 pub struct LogLevelError;
 
 impl FromStr for LogLevel {
     type Err = LogLevelError;
 
     fn from_str(text: &str) -> Result<Self, LogLevelError> {
-        ALL.iter().find(|(_, word)| *word == text).map(|(level, _)| *level).ok_or(LogLevelError)
+        ALL.iter().find(|(_, name)| *name == text).map(|(level, _)| *level).ok_or(LogLevelError)
     }
 }
 
 impl LogLevel {
     /// Returns the level's name.
     pub fn as_str(self) -> &'static str {
-        ALL.iter().find(|(level, _)| *level == self).map_or("", |(_, word)| word)
+        ALL.iter().find(|(level, _)| *level == self).map_or("", |(_, name)| name)
     }
 }
 

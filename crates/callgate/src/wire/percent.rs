@@ -18,8 +18,8 @@ pub(crate) fn segment(text: &str) -> String {
 /// Encodes `%`, spaces, and the characters that a header value cannot contain.
 #[cfg(feature = "forward")]
 pub(crate) fn header_value(text: &str) -> String {
-    const UNFIT: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
-    utf8_percent_encode(text, UNFIT).to_string()
+    const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
+    utf8_percent_encode(text, ESCAPED).to_string()
 }
 
 /// Decodes a text. Keeps invalid escapes. Returns `None` if the result is not UTF-8.
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_read_and_all_else_stays() {
+    fn escapes_are_decoded_and_other_text_is_unchanged() {
         assert_eq!(decoded("plain").as_deref(), Some("plain"));
         assert_eq!(decoded("caf%C3%a9%2F%25").as_deref(), Some("café/%"));
         assert_eq!(decoded("100%, %+1 %").as_deref(), Some("100%, %+1 %"));
@@ -41,7 +41,7 @@ mod tests {
 
     #[cfg(feature = "forward")]
     #[test]
-    fn names_that_no_header_can_have_are_encoded() {
+    fn characters_that_a_header_cannot_contain_are_encoded() {
         assert_eq!(header_value("ada"), "ada");
         assert_eq!(header_value("Zoë 100%\r\n"), "Zo%C3%AB%20100%25%0D%0A");
     }

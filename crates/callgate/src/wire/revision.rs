@@ -31,7 +31,7 @@ pub enum Era {
 
 /// The text is not a revision of MCP.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("not a revision of MCP; expected one of {known}", known = Revision::ALL.map(Revision::as_str).join(", "))]
+#[error("not a revision of MCP; expected one of {supported}", supported = Revision::ALL.map(Revision::as_str).join(", "))]
 pub struct RevisionError;
 
 impl Revision {

@@ -17,7 +17,7 @@ use crate::wire::shortened;
 
 /// Maximum number of members of an object that is read with [`few_members`].
 const MAX_FEW: usize = 64;
-/// Maximum number of bytes of a value that is read with [`short`].
+/// Maximum number of bytes of a value that is read with [`deserialize_short`].
 const MAX_SHORT: usize = 64 * 1024;
 
 /// Parses a value.
@@ -30,21 +30,21 @@ pub(crate) fn value(text: &str) -> Result<Value, serde_json::Error> {
 
 /// Parses an object into its members, with raw values.
 pub(crate) fn members(text: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serde_json::Error> {
-    object(text, Members { max: usize::MAX })
+    object(text, RawMembersVisitor { max: usize::MAX })
 }
 
-/// Like [`members`], but returns only the members that `wanted` accepts, and does not refuse duplicate keys. Other
+/// Like [`members`], but returns only the members that `is_selected` accepts, and does not refuse duplicate keys. Other
 /// members use no memory.
 pub(crate) fn members_named(
     text: &str,
-    wanted: impl Fn(&str) -> bool,
+    is_selected: impl Fn(&str) -> bool,
 ) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serde_json::Error> {
-    object(text, NamedMembers(wanted))
+    object(text, SelectedMembersVisitor(is_selected))
 }
 
 /// Like [`members`], but fails if there are more than [`MAX_FEW`] members.
 pub(crate) fn few_members(text: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serde_json::Error> {
-    object(text, Members { max: MAX_FEW })
+    object(text, RawMembersVisitor { max: MAX_FEW })
 }
 
 fn object<'a, V: Visitor<'a>>(text: &'a str, visitor: V) -> Result<V::Value, serde_json::Error> {
@@ -67,7 +67,9 @@ pub(crate) fn refuse_string(text: &str) -> Result<(), serde_json::Error> {
 
 /// Deserializes a value that is short in valid requests. Fails if the value is longer than [`MAX_SHORT`], because
 /// serde's error for a string in place of another type contains the whole string, escaped.
-pub(crate) fn short<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, serde_json::Error> {
+pub(crate) fn deserialize_short<'a, T: Deserialize<'a>>(
+    raw: &'a RawValue,
+) -> Result<T, serde_json::Error> {
     if raw.get().len() > MAX_SHORT {
         return Err(Error::custom(format_args!("longer than {MAX_SHORT} bytes")));
     }
@@ -78,8 +80,8 @@ pub(crate) fn short<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, serd
 /// parsed.
 pub(crate) fn problem(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    let place = format!(" at line {} column {}", error.line(), error.column());
-    shortened(text.strip_suffix(&place).unwrap_or(&text).to_owned())
+    let position = format!(" at line {} column {}", error.line(), error.column());
+    shortened(text.strip_suffix(&position).unwrap_or(&text).to_owned())
 }
 
 /// Returns the text of a JSON string.
@@ -158,10 +160,10 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 }
 
-/// Collects the members with wanted names.
-struct NamedMembers<F>(F);
+/// Collects the members whose names are selected.
+struct SelectedMembersVisitor<F>(F);
 
-impl<'de, F: Fn(&str) -> bool> Visitor<'de> for NamedMembers<F> {
+impl<'de, F: Fn(&str) -> bool> Visitor<'de> for SelectedMembersVisitor<F> {
     type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -170,7 +172,7 @@ impl<'de, F: Fn(&str) -> bool> Visitor<'de> for NamedMembers<F> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::new();
-        while let Some(Key(key)) = map.next_key()? {
+        while let Some(ObjectKey(key)) = map.next_key()? {
             if (self.0)(&key) {
                 members.push((key, map.next_value()?));
             } else {
@@ -181,11 +183,11 @@ impl<'de, F: Fn(&str) -> bool> Visitor<'de> for NamedMembers<F> {
     }
 }
 
-struct Members {
+struct RawMembersVisitor {
     max: usize,
 }
 
-impl<'de> Visitor<'de> for Members {
+impl<'de> Visitor<'de> for RawMembersVisitor {
     type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -196,21 +198,21 @@ impl<'de> Visitor<'de> for Members {
         let mut members: Self::Value = Vec::new();
         // With more than 16 members, duplicates are found with a hash set, because comparing all keys would take
         // quadratic time.
-        let mut seen: Option<std::collections::HashSet<String>> = None;
-        while let Some(Key(key)) = map.next_key()? {
-            let twice = match &mut seen {
-                Some(seen) => !seen.insert(key.to_string()),
+        let mut keys: Option<std::collections::HashSet<String>> = None;
+        while let Some(ObjectKey(key)) = map.next_key()? {
+            let is_duplicate = match &mut keys {
+                Some(keys) => !keys.insert(key.to_string()),
                 None => members.iter().any(|(known, _)| *known == key),
             };
-            if twice {
+            if is_duplicate {
                 return Err(duplicate(&key));
             }
             if members.len() == self.max {
                 return Err(Error::custom(format_args!("more than {} members", self.max)));
             }
             members.push((key, map.next_value()?));
-            if seen.is_none() && members.len() > 16 {
-                seen = Some(members.iter().map(|(key, _)| key.to_string()).collect());
+            if keys.is_none() && members.len() > 16 {
+                keys = Some(members.iter().map(|(key, _)| key.to_string()).collect());
             }
         }
         Ok(members)
@@ -218,7 +220,7 @@ impl<'de> Visitor<'de> for Members {
 }
 
 #[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+struct ObjectKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {
@@ -252,12 +254,12 @@ mod tests {
         let error = few_members(&object(65)).unwrap_err();
         assert!(error.to_string().starts_with("more than 64 members"), "{error}");
         let text = object(1000);
-        let named = members_named(&text, |name| ["k7", "k999"].contains(&name)).unwrap();
-        assert_eq!(named.iter().map(|(_, raw)| raw.get()).collect::<Vec<_>>(), ["7", "999"]);
+        let selected = members_named(&text, |name| ["k7", "k999"].contains(&name)).unwrap();
+        assert_eq!(selected.iter().map(|(_, raw)| raw.get()).collect::<Vec<_>>(), ["7", "999"]);
     }
 
     #[test]
-    fn errors_do_not_repeat_a_string_that_is_no_object() {
+    fn errors_do_not_repeat_a_string_in_place_of_an_object() {
         let text = format!("\"{}\"", "\\ud83d\\ude00".repeat(1000));
         for error in
             [members(&text).err(), few_members(&text).err(), members_named(&text, |_| true).err()]
@@ -268,21 +270,21 @@ mod tests {
     }
 
     #[test]
-    fn values_stand_as_they_came() {
+    fn raw_values_are_unchanged() {
         let members = members(r#"{"n": 1e2, "s":"\u00e9"}"#).unwrap();
         assert_eq!(members[0].1.get(), "1e2");
         assert_eq!(members[1].1.get(), r#""\u00e9""#);
     }
 
     #[test]
-    fn deep_nesting_is_an_error_and_no_overflow() {
+    fn deep_nesting_is_an_error_and_does_not_overflow_the_stack() {
         assert!(value(&"[".repeat(100_000)).is_err());
         assert!(value(&"{\"a\":".repeat(100_000)).is_err());
     }
 
     proptest! {
         #[test]
-        fn any_text_is_read_as_serde_json_would_or_refused(text in r#"[\{\}\[\]",:a0-9 .eE+-]{0,40}"#) {
+        fn any_text_parses_as_in_serde_json_or_is_rejected(text in r#"[\{\}\[\]",:a0-9 .eE+-]{0,40}"#) {
             if let Ok(strict) = value(&text) {
                 prop_assert_eq!(strict, serde_json::from_str::<Value>(&text).unwrap());
             }

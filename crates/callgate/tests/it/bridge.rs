@@ -23,38 +23,38 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 use tokio::task::JoinHandle;
 
 /// Longer than any step takes on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 const TOKEN: &str = "cg_never_to_be_seen";
 
 /// A client with its own bridge.
-struct Client {
+struct BridgeClient {
     input: Option<DuplexStream>,
     output: Lines<BufReader<DuplexStream>>,
     bridge: JoinHandle<Result<(), BridgeError>>,
-    read: Vec<String>,
+    received_lines: Vec<String>,
 }
 
-impl Client {
+impl BridgeClient {
     fn start(url: &str) -> Self {
         Self::with(Options::new(url.parse().unwrap()).token(TOKEN).unwrap())
     }
 
     /// Creates a client that waits only a short time for a server.
-    fn impatient(url: &str) -> Self {
+    fn with_short_waits(url: &str) -> Self {
         let wait = Duration::from_millis(200);
         let limits = Limits { first_request_wait: wait, request_wait: wait, ..Limits::default() };
         Self::with(Options::new(url.parse().unwrap()).token(TOKEN).unwrap().limits(limits))
     }
 
     fn with(options: Options) -> Self {
-        let (input, far_input) = tokio::io::duplex(1 << 16);
-        let (output, far_output) = tokio::io::duplex(1 << 16);
+        let (input, bridge_input) = tokio::io::duplex(1 << 16);
+        let (output, bridge_output) = tokio::io::duplex(1 << 16);
         let bridge = tokio::spawn(async move {
-            let input = BufReader::new(far_input);
-            bridge::run(&options, input, far_output, std::future::pending()).await
+            let input = BufReader::new(bridge_input);
+            bridge::run(&options, input, bridge_output, std::future::pending()).await
         });
         let output = BufReader::new(output).lines();
-        Self { input: Some(input), output, bridge, read: Vec::new() }
+        Self { input: Some(input), output, bridge, received_lines: Vec::new() }
     }
 
     async fn send(&mut self, message: Value) {
@@ -77,11 +77,11 @@ impl Client {
 
     /// Returns the next message, which must be one line of JSON without the token.
     async fn next(&mut self) -> Value {
-        let line = tokio::time::timeout(PATIENCE, self.output.next_line()).await;
+        let line = tokio::time::timeout(TIMEOUT, self.output.next_line()).await;
         let line = line.expect("a message in time").unwrap().expect("a message");
         assert!(!line.contains(TOKEN), "{line}");
         let message = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
-        self.read.push(line);
+        self.received_lines.push(line);
         message
     }
 
@@ -102,15 +102,15 @@ impl Client {
     }
 
     /// Closes the client. Returns the messages that it has not read.
-    async fn leave(mut self) -> Vec<Value> {
+    async fn close(mut self) -> Vec<Value> {
         drop(self.input.take());
-        let mut rest = Vec::new();
+        let mut unread = Vec::new();
         while let Some(line) = self.output.next_line().await.unwrap() {
-            rest.push(serde_json::from_str(&line).unwrap());
+            unread.push(serde_json::from_str(&line).unwrap());
         }
-        let ended = tokio::time::timeout(PATIENCE, self.bridge).await;
-        ended.expect("the bridge ends with its client").unwrap().unwrap();
-        rest
+        let result = tokio::time::timeout(TIMEOUT, self.bridge).await;
+        result.expect("the bridge ends with its client").unwrap().unwrap();
+        unread
     }
 }
 
@@ -124,11 +124,11 @@ fn modern(mut params: Value) -> Value {
 }
 
 /// Polls until the condition holds.
-async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let waiting = async {
-        while !is_so() {
+async fn wait_until(description: &str, mut condition: impl FnMut() -> bool) {
+    let polling = async {
+        while !condition() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    assert!(tokio::time::timeout(PATIENCE, waiting).await.is_ok(), "never: {what}");
+    assert!(tokio::time::timeout(TIMEOUT, polling).await.is_ok(), "never: {description}");
 }

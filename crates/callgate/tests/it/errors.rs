@@ -36,12 +36,14 @@ fn library() -> PathBuf {
         .map(|path| (path.metadata().unwrap().modified().unwrap(), path))
         .collect();
     libraries.sort();
-    let works = |library: &Path| {
+    let has_attributes = |library: &Path| {
         let source = "#[callgate::method(read_only)]\nfn works() {}\nfn main() {}\n";
         compile(library, "-", source).status.success()
     };
     let mut libraries = libraries.into_iter().rev().map(|(_, library)| library);
-    libraries.find(|library| works(library)).expect("cargo built the library for this test")
+    libraries
+        .find(|library| has_attributes(library))
+        .expect("cargo built the library for this test")
 }
 
 #[test]

@@ -42,21 +42,21 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 /// Longer than any step of these tests takes on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A gateway in front of a service.
-struct App {
+struct ForwardApp {
     gateway: Callgate,
     forward: Arc<Forward>,
 }
 
-impl App {
+impl ForwardApp {
     fn new(url: &str) -> Self {
         Self::with(options(url))
     }
 
     /// Creates an application with a short time limit for each call.
-    fn impatient(url: &str, timeout: Duration) -> Self {
+    fn with_timeout(url: &str, timeout: Duration) -> Self {
         Self::with(options(url).limits(ForwardLimits { timeout, ..limits() }))
     }
 
@@ -132,8 +132,8 @@ fn options(url: &str) -> ForwardOptions {
 fn limits() -> ForwardLimits {
     let breaker = BreakerLimits { failures: 1000, ..BreakerLimits::default() };
     ForwardLimits {
-        timeout: PATIENCE,
-        connect: PATIENCE,
+        timeout: TIMEOUT,
+        connect: TIMEOUT,
         result_bytes: 1000,
         breaker,
         ..ForwardLimits::default()

@@ -112,11 +112,11 @@ impl App {
     }
 
     fn with(local: Local, options: HttpOptions) -> Self {
-        Self::offering(local, options, Services::default())
+        Self::with_services(local, options, Services::default())
     }
 
     /// Creates an application with features other than tools.
-    fn offering(local: Local, options: HttpOptions, services: Services) -> Self {
+    fn with_services(local: Local, options: HttpOptions, services: Services) -> Self {
         Self::with_sessions(local, options, Sessions::new([SessionKey::new(&[7; 32])]), services)
     }
 

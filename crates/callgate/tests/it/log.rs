@@ -34,7 +34,7 @@ impl<'a> MakeWriter<'a> for Log {
 }
 
 /// Collects everything that this thread logs from now on.
-pub(crate) fn log_everything() -> (Log, tracing::subscriber::DefaultGuard) {
+pub(crate) fn capture_logs() -> (Log, tracing::subscriber::DefaultGuard) {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)

@@ -6,11 +6,11 @@
     reason = "tests panic on failure, and the forms of the functions are tested"
 )]
 
-mod asking;
 mod by_hand;
 mod calls;
 mod immediate;
-mod offers;
+mod prompts_and_resources;
+mod questions;
 mod schemas;
 mod serving;
 

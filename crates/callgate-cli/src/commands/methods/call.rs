@@ -36,19 +36,19 @@ const FIRST_REQUEST_WAIT: Duration = Duration::from_secs(2);
 /// Maximum length of a message without its arguments, in bytes.
 const MAX_ENVELOPE: usize = 4096;
 
-pub(crate) async fn run(config: &Config, given: &CallArgs) -> Result<()> {
+pub(crate) async fn run(config: &Config, args: &CallArgs) -> Result<()> {
     // The cause of an upstream's failure is reported only in the log.
     logging::start("error", config.log_format)?;
-    let arguments = arguments(&given.arguments, config.http.max_body_bytes)?;
-    if let Some(url) = &given.url {
-        let call = ToolCall { name: &given.tool, arguments: arguments.get() };
+    let arguments = arguments(&args.arguments, config.http.max_body_bytes)?;
+    if let Some(url) = &args.url {
+        let call = ToolCall { name: &args.tool, arguments: arguments.get() };
         let reply = call_remote(config, url, call).await?;
-        return print(&reply, given.json).map_err(anyhow::Error::msg);
+        return print(&reply, args.json).map_err(anyhow::Error::msg);
     }
-    let registry = serve::registry_of(config, registry::open(config).await?);
+    let registry = serve::build_registry(config, registry::open(config).await?);
     let gateway = serve::builder(config, &registry, Local::default()).await?.build()?;
     let following = registry.follow(&gateway).await.context("cannot read the registry")?;
-    let caller = match &given.user {
+    let caller = match &args.user {
         Some(name) => caller_named(&registry.store().access_rows().await?, name)?,
         None => {
             let hint = "use `--user USER`, or create a token with `callgate token add USER`";
@@ -56,21 +56,21 @@ pub(crate) async fn run(config: &Config, given: &CallArgs) -> Result<()> {
         }
     };
     let catalog = gateway.gateway().catalog();
-    let found = catalog.by_id(&given.tool).or_else(|| catalog.by_name(&given.tool));
+    let found = catalog.by_id(&args.tool).or_else(|| catalog.by_name(&args.tool));
     let Some(entry) = found else {
-        return Err(unknown_tool(&registry, &catalog, &caller, &given.tool).await?);
+        return Err(unknown_tool(&registry, &catalog, &caller, &args.tool).await?);
     };
     check_access(&catalog, entry, &caller)?;
     let caller = check_visibility(gateway.gateway(), entry, caller).await?;
     let call = ToolCall { name: entry.name().as_str(), arguments: arguments.get() };
     let max_line_bytes = arguments.get().len() + MAX_ENVELOPE;
     let options = StdioOptions { max_line_bytes, end_timeout: END_TIMEOUT };
-    let (mcp, sender) = (Arc::clone(gateway.mcp()), Arc::new(caller.clone()));
+    let (mcp, identity) = (Arc::clone(gateway.mcp()), Arc::new(caller.clone()));
     let reply = call
-        .send(async |input, output| stdio::serve(mcp, sender, input, output, options).await)
+        .send(async |input, output| stdio::serve(mcp, identity, input, output, options).await)
         .await?;
     following.end().await;
-    print(&reply, given.json).map_err(|message| {
+    print(&reply, args.json).map_err(|message| {
         let id = entry.id().as_str();
         match gateway.gateway().check_arguments(&caller, id, Some(&arguments)) {
             Err(CallError::Arguments(_)) => hinted(message, describe_arguments(&catalog, entry)),
@@ -138,19 +138,19 @@ async fn unknown_tool(
     caller: &Caller,
     tool: &str,
 ) -> Result<anyhow::Error> {
-    let shown = tool.escape_debug().to_string();
-    if let Some(one) = catalog.quarantined().iter().find(|one| one.id == shown) {
-        return Ok(anyhow::anyhow!("method `{shown}` is quarantined: {}", one.reason));
+    let escaped_name = tool.escape_debug().to_string();
+    if let Some(method) = catalog.quarantined().iter().find(|method| method.id == escaped_name) {
+        return Ok(anyhow::anyhow!("method `{escaped_name}` is quarantined: {}", method.reason));
     }
     let rows = registry.store().catalog_rows().await?.methods;
     if let Some(row) = rows.iter().find(|row| row.rpc_method == tool) {
         return Ok(if row.upstream_name() == LOCAL {
             anyhow::anyhow!(
-                "`{shown}` is defined by the program that serves it; call it with `--url` and the URL of that program"
+                "`{escaped_name}` is defined by the program that serves it; call it with `--url` and the URL of that program"
             )
         } else {
-            let hint = format!("`callgate method set {shown} --exposed` makes it a tool");
-            hinted(format!("method `{shown}` is not a tool"), hint)
+            let hint = format!("`callgate method set {escaped_name} --exposed` makes it a tool");
+            hinted(format!("method `{escaped_name}` is not a tool"), hint)
         });
     }
     let entries = catalog.entries();
@@ -160,7 +160,7 @@ async fn unknown_tool(
         Some(name) => format!("did you mean `{name}`?"),
         None => "`callgate method list` shows the methods".to_owned(),
     };
-    Ok(hinted(format!("there is no tool `{shown}`"), hint))
+    Ok(hinted(format!("there is no tool `{escaped_name}`"), hint))
 }
 
 /// Calls a tool of a running server through the bridge. Returns the JSON-RPC reply.
@@ -182,9 +182,10 @@ fn describe_arguments(catalog: &Catalog, entry: &Entry) -> String {
     let schema = tool.get("inputSchema");
     let member = |name: &str| schema.and_then(|schema| schema.get(name));
     let required = member("required").and_then(Value::as_array);
-    let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
+    let is_required =
+        |name: &str| required.is_some_and(|names| names.iter().any(|required| required == name));
     let properties = member("properties").and_then(Value::as_object).into_iter().flatten();
-    let described: Vec<String> = properties
+    let descriptions: Vec<String> = properties
         .map(|(name, property)| {
             let kind = match property.get("type") {
                 Some(Value::String(kind)) => kind.clone(),
@@ -197,12 +198,12 @@ fn describe_arguments(catalog: &Catalog, entry: &Entry) -> String {
             format!("`{name}` ({kind}{optional})")
         })
         .collect();
-    if described.is_empty() {
+    if descriptions.is_empty() {
         return "the tool takes no arguments".to_owned();
     }
     format!(
         "the tool takes {}; `callgate method show {}` shows its schema",
-        described.join(", "),
+        descriptions.join(", "),
         entry.id()
     )
 }

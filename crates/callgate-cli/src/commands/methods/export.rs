@@ -13,18 +13,18 @@ use crate::registry;
 pub(crate) async fn run(config: &Config, options: &ExportArgs) -> Result<()> {
     let store = registry::open(config).await?;
     let rows = store.catalog_rows().await?;
-    let is_of = |row: &MethodRow| {
+    let is_selected = |row: &MethodRow| {
         options.upstream.as_deref().is_none_or(|name| name == row.upstream_name())
     };
     let exported = match options.format {
-        ExportFormat::Manifest => export::manifest::write(&rows, is_of)?,
+        ExportFormat::Manifest => export::manifest::write(&rows, is_selected)?,
         // The registry does not contain the parameters of methods that are defined in code.
         ExportFormat::Openrpc => {
-            export::openrpc::write(&rows, |row| is_of(row) && row.upstream_name() != LOCAL)?
+            export::openrpc::write(&rows, |row| is_selected(row) && row.upstream_name() != LOCAL)?
         }
     };
     printer::exact(&exported.text);
-    for (id, reason) in &exported.left_out {
+    for (id, reason) in &exported.omitted {
         printer::message(format_args!("left out {}: {}", one_line(id), one_line(reason)));
     }
     Ok(())

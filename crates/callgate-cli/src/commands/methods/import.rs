@@ -20,7 +20,7 @@ use callgate_import::{
 };
 use callgate_registry::{DEFAULT_UPSTREAM, DatabaseUrl, SqlStore, UpstreamRow};
 
-use super::service::{Configured, ServiceOptions, parse_url, service, upstream_names};
+use super::service::{ServiceConfiguration, ServiceOptions, parse_url, service, upstream_names};
 use crate::cli::{GlobalArgs, Import, ImportCommand, Review};
 use crate::config::{Config, password_in_file};
 use crate::error_hints::{hinted, nearest};
@@ -39,8 +39,8 @@ pub(crate) async fn run(config: &Config, command: ImportCommand) -> anyhow::Resu
         // `commands::run` has already run this command.
         ImportCommand::Process => return Ok(()),
     };
-    let given = import.options();
-    if given.watch.is_some() && given.prune {
+    let args = import.options();
+    if args.watch.is_some() && args.prune {
         return Err(hinted(
             "`--prune` cannot be used with `--watch`",
             "without `--prune`, methods that the source no longer has are hidden and keep their sections; a \
@@ -54,7 +54,7 @@ pub(crate) async fn run(config: &Config, command: ImportCommand) -> anyhow::Resu
             "check the source; `callgate method remove` removes methods",
         ));
     }
-    let store = registry::open_own(config).await?;
+    let store = registry::open_without_festi(config).await?;
     if source.has_users() {
         registry::refuse_users(config, &store).await?;
     }
@@ -63,14 +63,14 @@ pub(crate) async fn run(config: &Config, command: ImportCommand) -> anyhow::Resu
     let upstreams = upstream_names((config, &rows)).chain([LOCAL]).map(ToOwned::to_owned);
     options.upstreams = Some(upstreams.collect());
     let importer = Importer { source: &source, store: &store, options: &options };
-    if let Some(review) = given.review {
+    if let Some(review) = args.review {
         let guesses = importer.review().await?;
         print_guesses(&guesses, review);
         if review == Review::List {
             return Ok(());
         }
     }
-    let report = if given.dry_run {
+    let report = if args.dry_run {
         importer.preview(Detail::Brief).await?
     } else {
         importer.write(None).await?
@@ -78,22 +78,22 @@ pub(crate) async fn run(config: &Config, command: ImportCommand) -> anyhow::Resu
     printer::report(&report);
     if let Some(keys) = &source.upstream_keys {
         let upstream = upstream(&import)?;
-        let place = (&config.upstreams, &store);
-        super::upstream::add_keys(place, upstream, keys, given.dry_run).await?;
+        let upstreams_and_store = (&config.upstreams, &store);
+        super::upstream::add_keys(upstreams_and_store, upstream, keys, args.dry_run).await?;
     }
-    if let Some(seconds) = given.watch {
+    if let Some(seconds) = args.watch {
         watch(config, &store, &import, seconds, report.digest).await;
     }
     Ok(())
 }
 
 /// Returns notes about upstreams that are not configured. Their names may be misspelled.
-fn unconfigured(source: &Source, place: (&Config, &[UpstreamRow])) -> Vec<String> {
+fn unconfigured(source: &Source, configuration: (&Config, &[UpstreamRow])) -> Vec<String> {
     let is_unknown =
-        |name: &&String| upstream_names(place).chain([LOCAL]).all(|known| known != **name);
+        |name: &&String| upstream_names(configuration).chain([LOCAL]).all(|known| known != **name);
     // For a running service, another note says what to configure.
     let has_table = source.notes.iter().any(|note| note.starts_with("[upstreams."));
-    let note = |name: &String| match nearest(name, upstream_names(place)) {
+    let note = |name: &String| match nearest(name, upstream_names(configuration)) {
         Some(nearest) => Some(format!("; did you mean `{nearest}`?")),
         None if has_table => None,
         None => Some(format!(
@@ -134,14 +134,14 @@ async fn watch(
     store: &Arc<SqlStore>,
     import: &Import,
     seconds: u32,
-    last: Option<String>,
+    last_digest: Option<String>,
 ) {
     let policy = if import.options().dry_run { Policy::Show } else { Policy::Apply };
     let run = async || {
         let (source, options) = &read_source(config, import).await?;
         Importer { source, store, options }.run("", policy).await
     };
-    let every = Duration::from_secs(seconds.into());
+    let interval = Duration::from_secs(seconds.into());
     printer::message(format_args!("reading the source every {seconds} s until Ctrl-C"));
     let on_event = |event: Event<'_>| match event {
         Event::Changed(change) => printer::data(&change.text),
@@ -152,18 +152,18 @@ async fn watch(
         Event::Recovered => printer::message("the source can be read again"),
     };
     tokio::select! {
-        () = watch::watch(run, every, last, on_event) => {}
+        () = watch::watch(run, interval, last_digest, on_event) => {}
         () = http::shutdown_signal() => {}
     }
 }
 
 /// Repeats the imports of the configuration in separate processes, until the future is dropped.
 pub(crate) async fn watch_all(config: Arc<Config>, global: GlobalArgs) {
-    let imports = config.imports.iter().map(|(name, repeated)| RepeatedImport {
+    let imports = config.imports.iter().map(|(name, import)| RepeatedImport {
         name,
         run: || process::start(&config, &global, name),
-        every: repeated.every,
-        policy: repeated.policy,
+        interval: import.interval,
+        policy: import.policy,
     });
     watch::serve(imports.collect()).await;
 }
@@ -186,20 +186,20 @@ async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source
             let options = ReadOptions { upstream: upstream?, external: &external, name };
             if let Some(file) = source.as_deref().filter(|source| !is_url(source)) {
                 let file = Path::new(file);
-                return openrpc::read(&read_file(file)?, options).with_context(in_(file));
+                return openrpc::read(&read_file(file)?, options).with_context(file_context(file));
             }
             let target = source.as_deref().map(parse_url).transpose()?;
             let descriptions = |target: &Target| Description::openrpc(target).to_vec();
             read_service(config, target, service, options, descriptions).await
         }
-        Import::Introspect { url: given, service, .. } => {
-            let target = given.as_deref().map(parse_url).transpose()?;
+        Import::Introspect { url, service, .. } => {
+            let target = url.as_deref().map(parse_url).transpose()?;
             let options = ReadOptions { upstream: upstream?, external: &[], name: None };
             read_service(config, target, service, options, |_| vec![Description::Introspection])
                 .await
         }
-        Import::Drupal { url: given, from, service, .. } => {
-            let site = given.as_deref().map(parse_url).transpose()?;
+        Import::Drupal { url, from, service, .. } => {
+            let site = url.as_deref().map(parse_url).transpose()?;
             let target = site.as_ref().map(drupal::endpoint).transpose()?;
             let options = ReadOptions { upstream: upstream?, external: &[], name: None };
             let description = Description::Drupal(*from);
@@ -226,7 +226,7 @@ async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source
         }
         Import::Manifest { file, name, options } => {
             let (text, upstream) = (read_file(file)?, options.upstream.as_deref());
-            manifest::read(&text, upstream, name.as_deref()).with_context(in_(file))
+            manifest::read(&text, upstream, name.as_deref()).with_context(file_context(file))
         }
     }
 }
@@ -235,24 +235,24 @@ async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source
 async fn read_service(
     config: &Config,
     target: Option<Target>,
-    given: &ServiceOptions,
+    args: &ServiceOptions,
     options: ReadOptions<'_>,
     descriptions: impl FnOnce(&Target) -> Vec<Description>,
 ) -> anyhow::Result<Source> {
-    let rows = registry::open_own(config).await?.upstreams().await?;
-    let (service, configured) = service((config, &rows), options.upstream, target, given)?;
+    let rows = registry::open_without_festi(config).await?.upstreams().await?;
+    let (service, configuration) = service((config, &rows), options.upstream, target, args)?;
     let descriptions = descriptions(service.target());
     let mut source = Description::read_first(&descriptions, &service, options).await?;
     if let Some(keys) = &source.upstream_keys {
-        source.notes.extend(configured.notes(options.upstream, keys));
+        source.notes.extend(configuration.notes(options.upstream, keys));
     }
-    if configured != Configured::Row {
+    if configuration != ServiceConfiguration::Registry {
         source.upstream_keys = None;
     }
     Ok(source)
 }
 
-fn in_(file: &Path) -> impl Fn() -> String {
+fn file_context(file: &Path) -> impl Fn() -> String {
     move || format!("`{}`", file.display())
 }
 

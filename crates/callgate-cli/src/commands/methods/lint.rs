@@ -21,10 +21,10 @@ pub(crate) async fn run(config: &Config, lint: &LintArgs) -> Result<()> {
     let store = registry::open(config).await?;
     let mut rows = store.catalog_rows().await?;
     let access_rows = store.access_rows().await?;
-    let all = rows.methods.len();
+    let total = rows.methods.len();
     rows.methods.retain(|row| row.upstream_name() != LOCAL);
-    let code = all - rows.methods.len();
-    let (settings, refused) = settings(&rows.settings, &Settings::default());
+    let code_methods = total - rows.methods.len();
+    let (settings, invalid_settings) = settings(&rows.settings, &Settings::default());
     let assembly = Assembly { prefix: settings.tools_prefix.clone(), ..assembly(config) };
     let catalog = assemble(&rows, assembly).catalog;
     let caller = lint.user.as_deref().map(|name| caller_named(&access_rows, name)).transpose()?;
@@ -35,16 +35,23 @@ pub(crate) async fn run(config: &Config, lint: &LintArgs) -> Result<()> {
         page_size: settings.page_size as usize,
         param_styles: config.upstreams.param_styles(&rows.upstreams),
     };
-    let mut found = callgate::lint::lint(&catalog, &options);
+    let mut report = callgate::lint::lint(&catalog, &options);
     if open_methods(&rows, config.open_methods).is_none() {
-        found.problems.extend(open_entries(&catalog).map(|entry| open(entry.id().as_str())));
+        report
+            .problems
+            .extend(open_entries(&catalog).map(|entry| open_method_problem(entry.id().as_str())));
     }
     if caller.is_none() {
         let orphans = orphans::find(config, &rows, &access_rows, &store.tokens().await?);
-        found.problems.extend(of_registry((config, &rows), orphans, &refused, code));
+        report.problems.extend(registry_problems(
+            (config, &rows),
+            orphans,
+            &invalid_settings,
+            code_methods,
+        ));
     }
-    report::print(&found, lint);
-    let (errors, warnings) = (found.count(Level::Error), found.count(Level::Warning));
+    report::print(&report, lint);
+    let (errors, warnings) = (report.count(Level::Error), report.count(Level::Warning));
     if errors > 0 {
         anyhow::bail!("found {}", counted(errors, "error"));
     }
@@ -62,31 +69,32 @@ fn problem(method: Option<&str>, level: Level, code: &'static str, message: Stri
     Problem { method: method.map(ToOwned::to_owned), level, code, clients: Vec::new(), message }
 }
 
-fn open(id: &str) -> Problem {
+fn open_method_problem(id: &str) -> Problem {
     let message = "no section, so every caller may call the method, even without a token; add a section, or set `open_methods`";
     problem(Some(id), Level::Warning, "open-method", message.to_owned())
 }
 
 /// Returns problems that do not concern a single tool.
-fn of_registry(
+fn registry_problems(
     (config, rows): (&Config, &CatalogRows),
     orphans: Vec<String>,
-    refused: &[SettingError],
-    code: usize,
+    invalid_settings: &[SettingError],
+    code_methods: usize,
 ) -> Vec<Problem> {
     let general = |level, code, message| problem(None, level, code, message);
-    let refused = refused.iter();
-    let mut problems: Vec<Problem> =
-        refused.map(|error| general(Level::Warning, "setting", error.to_string())).collect();
+    let invalid_settings = invalid_settings.iter();
+    let mut problems: Vec<Problem> = invalid_settings
+        .map(|error| general(Level::Warning, "setting", error.to_string()))
+        .collect();
     let quarantined = rows.upstreams.iter().filter_map(|row| {
         let reason = config.upstreams.check_row(row).err()?;
-        let words = format!("upstream `{}` is quarantined: {reason:#}", row.name.escape_debug());
-        Some(general(Level::Warning, "quarantined-upstream", words))
+        let message = format!("upstream `{}` is quarantined: {reason:#}", row.name.escape_debug());
+        Some(general(Level::Warning, "quarantined-upstream", message))
     });
     problems.extend(quarantined);
-    problems.extend(orphans.into_iter().map(|words| general(Level::Note, "orphan", words)));
-    if code > 0 {
-        let methods = counted(code, "method");
+    problems.extend(orphans.into_iter().map(|message| general(Level::Note, "orphan", message)));
+    if code_methods > 0 {
+        let methods = counted(code_methods, "method");
         let message = format!("not checked: {methods} that the code of the server defines");
         problems.push(general(Level::Note, "code", message));
     }

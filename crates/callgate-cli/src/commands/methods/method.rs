@@ -21,10 +21,10 @@ use crate::commands::{assembly, caller_named};
 use crate::config::Config;
 use crate::error_hints::hinted;
 use crate::{printer, registry};
-use access::Explained;
+use access::ExplainedDecision;
 
 /// Note for a method that is defined in code. The registry contains only changes of such a method.
-const CODE_DECIDES: &str =
+const DEFINED_IN_CODE: &str =
     "defined by the program that serves it, which may require more access than the registry shows";
 
 pub(crate) async fn run(config: &Config, command: MethodCommand) -> Result<()> {
@@ -55,16 +55,16 @@ pub(crate) async fn run(config: &Config, command: MethodCommand) -> Result<()> {
         MethodCommand::Remove { id } => {
             let is_code = first_row(&store, &id).await?.upstream_name() == LOCAL;
             let rows = store.remove_method(&id).await?;
-            let left = if is_code {
+            let reason = if is_code {
                 "the program that defines the method still serves it"
             } else if !store.methods_with_id(&id).await?.is_empty() {
                 "Festi still has the method"
             } else {
-                let all = if rows > 1 { format!(", {rows} rows") } else { String::new() };
-                printer::message(format_args!("removed method `{id}`{all}"));
+                let suffix = if rows > 1 { format!(", {rows} rows") } else { String::new() };
+                printer::message(format_args!("removed method `{id}`{suffix}"));
                 return Ok(());
             };
-            printer::message(format_args!("removed the changes to `{id}`; {left}"));
+            printer::message(format_args!("removed the changes to `{id}`; {reason}"));
             Ok(())
         }
     }
@@ -81,18 +81,18 @@ async fn set(
 ) -> Result<()> {
     let before = first_row(store, id).await?;
     if before.upstream_name() == LOCAL {
-        refuse_for_code(id, fields, no_sections)?;
+        refuse_changes_to_code(id, fields, no_sections)?;
     }
     let mut row = before.clone();
-    let reset_needs = reset_columns(store, &mut row, reset).await?;
+    let reset_sections = reset_columns(store, &mut row, reset).await?;
     let after_reset = row.clone();
     apply(&mut row, fields);
     let differs = |column: &MethodColumn, a, b| column.get(a) != column.get(b);
-    let is_both = |column: &&MethodColumn| {
+    let is_conflicting = |column: &&MethodColumn| {
         let is_reset = reset.iter().any(|name| name == column.name);
         differs(column, &row, &after_reset) && (is_reset || differs(column, &after_reset, &before))
     };
-    if let Some(column) = MethodRow::COLUMNS.iter().find(is_both) {
+    if let Some(column) = MethodRow::COLUMNS.iter().find(is_conflicting) {
         let problem = format!("`--reset` and a new value are both given for `{}`", column.name);
         return Err(hinted(problem, "give one of them"));
     }
@@ -100,9 +100,9 @@ async fn set(
         row.sections = None;
     }
     let replaces_sections = no_sections || !fields.sections.is_empty();
-    let needs = replaces_sections.then_some(fields.sections.as_slice());
-    let needs = needs.or(reset_needs.as_deref());
-    if row == before && needs.is_none() {
+    let required_sections = replaces_sections.then_some(fields.sections.as_slice());
+    let required_sections = required_sections.or(reset_sections.as_deref());
+    if row == before && required_sections.is_none() {
         printer::message(format_args!(
             "method `{id}` is unchanged; `callgate method set --help` lists what can be changed"
         ));
@@ -111,24 +111,24 @@ async fn set(
     if row.upstream_name() != LOCAL {
         check_row(&row)?;
     }
-    store.update_method(&before, &row, needs).await?;
+    store.update_method(&before, &row, required_sections).await?;
     printer::message(format_args!("changed method `{id}`"));
     print_findings(config, store, id).await
 }
 
 /// Checks a row that a person has written. The check is stricter than for a row of an import.
 fn check_row(row: &MethodRow) -> Result<()> {
-    let place = || format!("method `{}`", row.rpc_method);
-    let findings = check(row).with_context(place)?;
+    let context = || format!("method `{}`", row.rpc_method);
+    let findings = check(row).with_context(context)?;
     match findings.into_iter().find(|finding| matches!(finding, Finding::DefaultMismatch(_))) {
-        Some(mismatch) => Err(anyhow::Error::msg(mismatch.to_string()).context(place())),
+        Some(mismatch) => Err(anyhow::Error::msg(mismatch.to_string()).context(context())),
         None => Ok(()),
     }
 }
 
 /// Refuses changes of the parameters, the result, the upstream or the minimum access of a method that is defined in
 /// code.
-fn refuse_for_code(id: &str, fields: &MethodFields, no_sections: bool) -> Result<()> {
+fn refuse_changes_to_code(id: &str, fields: &MethodFields, no_sections: bool) -> Result<()> {
     let changes_params = !fields.params.is_empty() || fields.input_schema.is_some();
     let changes_result = fields.returns.is_some() || fields.output_schema.is_some();
     let changes_service =
@@ -149,9 +149,9 @@ async fn reset_columns(
     row: &mut MethodRow,
     columns: &[String],
 ) -> Result<Option<Vec<(String, Mask)>>> {
-    let mut needs = None;
+    let mut required_sections = None;
     if columns.is_empty() {
-        return Ok(needs);
+        return Ok(required_sections);
     }
     let Some(imported) = ImportedMethod::read(store, row).await? else {
         return Err(hinted(
@@ -168,18 +168,18 @@ async fn reset_columns(
                 "note: `{column}` already has the value of the last import"
             ));
         } else {
-            needs = reset.or(needs);
+            required_sections = reset.or(required_sections);
         }
     }
-    Ok(needs)
+    Ok(required_sections)
 }
 
 async fn first_row(store: &Arc<SqlStore>, id: &str) -> Result<MethodRow> {
     let rows = store.methods_with_id(id).await?;
-    Ok(rows.into_iter().next().ok_or_else(|| missing(id))?)
+    Ok(rows.into_iter().next().ok_or_else(|| method_not_found(id))?)
 }
 
-fn missing(id: &str) -> StoreError {
+fn method_not_found(id: &str) -> StoreError {
     Entity::Method.not_found(id)
 }
 
@@ -236,14 +236,15 @@ fn with_check(annotations: Option<&str>, is_checked: bool) -> Option<String> {
 fn is_unchecked(row: &MethodRow) -> bool {
     let annotations: Option<Value> =
         row.annotations.as_deref().and_then(|text| serde_json::from_str(text).ok());
-    annotations.is_some_and(|all| all.get(CHECK_ARGUMENTS) == Some(&Value::Bool(false)))
+    annotations
+        .is_some_and(|annotations| annotations.get(CHECK_ARGUMENTS) == Some(&Value::Bool(false)))
 }
 
 async fn inspection(config: &Config, store: &Arc<SqlStore>, id: &str) -> Result<Inspection> {
     let rows = store.catalog_rows().await?;
     let found = inspect(&rows, id, assembly(config))
         .with_context(|| format!("method `{id}` is quarantined"))?;
-    Ok(found.ok_or_else(|| missing(id))?)
+    Ok(found.ok_or_else(|| method_not_found(id))?)
 }
 
 async fn print_findings(config: &Config, store: &Arc<SqlStore>, id: &str) -> Result<()> {
@@ -252,7 +253,7 @@ async fn print_findings(config: &Config, store: &Arc<SqlStore>, id: &str) -> Res
         printer::message(format_args!("note: {finding}"));
     }
     if inspection.row.upstream_name() == LOCAL {
-        printer::message(CODE_DECIDES);
+        printer::message(DEFINED_IN_CODE);
     } else if inspection.tool.is_some() && inspection.requirement.is_open() {
         printer::message(
             "note: no section, so every caller may call the method; add a section with `--section`",
@@ -271,7 +272,7 @@ fn list(config: &Config, rows: &CatalogRows, as_json: bool) {
             open.len()
         ));
     }
-    let needs = RequiredSectionsByKey::of_rows(rows);
+    let required_sections = RequiredSectionsByKey::of_rows(rows);
     let mut methods: Vec<&MethodRow> = rows.methods.iter().collect();
     methods.sort_by(|a, b| a.rpc_method.cmp(&b.rpc_method));
     let mut served = HashSet::new();
@@ -296,7 +297,7 @@ fn list(config: &Config, rows: &CatalogRows, as_json: bool) {
             json!(row.safety),
             match open.binary_search(&row.rpc_method.as_str()) {
                 Ok(_) if is_first && !as_json => json!("OPEN TO EVERYONE"),
-                _ => json!(named_masks(&needs.of(row))),
+                _ => json!(named_masks(&required_sections.of(row))),
             },
             json!(state(row, &catalog, is_first)),
         ]
@@ -312,8 +313,8 @@ fn state(row: &MethodRow, catalog: &Catalog, is_first: bool) -> &'static str {
     if is_first && catalog.by_id(&row.rpc_method).is_some() {
         return "tool";
     }
-    let shown = row.rpc_method.escape_debug().to_string();
-    let is_quarantined = catalog.quarantined().iter().any(|one| one.id == shown);
+    let escaped_id = row.rpc_method.escape_debug().to_string();
+    let is_quarantined = catalog.quarantined().iter().any(|method| method.id == escaped_id);
     if is_quarantined { "quarantined" } else { "hidden" }
 }
 
@@ -333,9 +334,10 @@ async fn show(
     let is_code = upstream == LOCAL;
     let tool: Option<Value> =
         inspection.tool.as_deref().map(serde_json::from_str).transpose().unwrap_or_default();
-    let needs = inspection.requirement.sections().iter();
-    let needs: Vec<String> =
-        needs.map(|(section, need)| format!("section `{section}` {need}")).collect();
+    let requirements = inspection.requirement.sections().iter();
+    let requirements: Vec<String> = requirements
+        .map(|(section, requirement)| format!("section `{section}` {requirement}"))
+        .collect();
     let mut findings: Vec<String> = inspection.findings.iter().map(ToString::to_string).collect();
     if is_unchecked(&inspection.row) {
         findings.push(format!(
@@ -344,15 +346,15 @@ async fn show(
     }
     let overrides = overrides(store, &inspection.row).await?;
     // A method in code can require more access than its rows, but never less.
-    let is_unsure = |decision: &Explained| is_code && decision.is_allowed;
+    let is_inconclusive = |decision: &ExplainedDecision| is_code && decision.is_allowed;
     if as_json {
-        let decision = decision.filter(|it| !is_unsure(it)).map(|it| it.reason);
+        let decision = decision.filter(|it| !is_inconclusive(it)).map(|it| it.reason);
         printer::json(json!({
             "id": id,
             "upstream": upstream,
             "remote_name": inspection.row.remote_name,
             "tool": tool,
-            "needs": needs,
+            "needs": requirements,
             "findings": findings,
             "overrides": overrides,
             "decision": decision,
@@ -364,20 +366,20 @@ async fn show(
     printer::data(format_args!("{id}, on upstream `{upstream}`{remote}"));
     match tool {
         Some(tool) => printer::json(serde_json::to_string_pretty(&tool)?),
-        None if is_code => printer::data(CODE_DECIDES),
+        None if is_code => printer::data(DEFINED_IN_CODE),
         None => printer::data("not exposed"),
     }
-    if needs.is_empty() && !is_code {
+    if requirements.is_empty() && !is_code {
         printer::data("open to every caller");
     }
     let notes = findings.into_iter().map(|finding| format!("note: {finding}"));
     let overrides = overrides.iter().map(|it| format!("override: {it}"));
-    for line in needs.into_iter().chain(notes).chain(overrides) {
+    for line in requirements.into_iter().chain(notes).chain(overrides) {
         printer::data(line);
     }
     if let (Some(decision), Some(caller)) = (decision, caller) {
-        let unsure = "not denied by the registry; the program may require more access";
-        let reason = if is_unsure(&decision) { unsure } else { &decision.reason };
+        let inconclusive = "not denied by the registry; the program may require more access";
+        let reason = if is_inconclusive(&decision) { inconclusive } else { &decision.reason };
         printer::data(format_args!("{caller}: {reason}"));
     }
     Ok(())
@@ -386,8 +388,8 @@ async fn show(
 /// Returns the columns that people have changed since the last import.
 async fn overrides(store: &Arc<SqlStore>, row: &MethodRow) -> Result<Vec<Override>> {
     let Some(imported) = ImportedMethod::read(store, row).await? else { return Ok(Vec::new()) };
-    let needs = RequiredSectionsByKey::of_rows(&store.catalog_rows().await?).of(row);
-    Ok(imported.overrides(row, &needs))
+    let required_sections = RequiredSectionsByKey::of_rows(&store.catalog_rows().await?).of(row);
+    Ok(imported.overrides(row, &required_sections))
 }
 
 /// Explains whether a user may call a method.
@@ -396,7 +398,7 @@ async fn decide(
     store: &Arc<SqlStore>,
     inspection: &Inspection,
     name: &str,
-) -> Result<Explained> {
+) -> Result<ExplainedDecision> {
     let caller = caller_named(&store.access_rows().await?, name)?;
     let decision = inspection.requirement.decide(&caller.grants);
     if decision.is_allowed()
@@ -405,5 +407,5 @@ async fn decide(
     {
         return Ok(explained);
     }
-    Ok(Explained { is_allowed: decision.is_allowed(), reason: decision.to_string() })
+    Ok(ExplainedDecision { is_allowed: decision.is_allowed(), reason: decision.to_string() })
 }

@@ -20,10 +20,10 @@ use crate::error_hints::{hinted, nearest};
 #[derive(Debug, Default, Args)]
 pub(crate) struct ServiceOptions {
     /// Header, and the environment variable that contains its value; may be repeated
-    #[arg(long, value_name = "NAME=VARIABLE", value_parser = name_and_place)]
+    #[arg(long, value_name = "NAME=VARIABLE", value_parser = name_and_source)]
     header_env: Vec<(String, String)>,
     /// Header, and the file that contains its value; may be repeated
-    #[arg(long, value_name = "NAME=FILE", value_parser = name_and_place)]
+    #[arg(long, value_name = "NAME=FILE", value_parser = name_and_source)]
     header_file: Vec<(String, String)>,
     /// Environment variable with a value that is sent before all parameters, such as `token:…` for
     /// aria2; may be repeated. With this option, parameters are sent by position
@@ -72,15 +72,15 @@ impl BasicOptions {
 }
 
 /// Returns the absolute path, because the user may run the printed commands in another directory.
-fn absolute(path: impl AsRef<Path>) -> String {
+fn absolute_path(path: impl AsRef<Path>) -> String {
     let path = path.as_ref();
     std::path::absolute(path).as_deref().unwrap_or(path).to_string_lossy().into_owned()
 }
 
-fn name_and_place(text: &str) -> Result<(String, String), String> {
+fn name_and_source(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((name, place)) if !name.is_empty() && !place.is_empty() => {
-            Ok((name.to_owned(), place.to_owned()))
+        Some((name, source)) if !name.is_empty() && !source.is_empty() => {
+            Ok((name.to_owned(), source.to_owned()))
         }
         _ => Err("expected `NAME=VARIABLE` or `NAME=FILE`, such as `X-Key=SHOP_KEY`".to_owned()),
     }
@@ -107,20 +107,22 @@ impl ServiceOptions {
         }
         options = self.basic.add_to(options)?;
         if let Some(path) = &self.ca_file {
-            let shown = || format!("`--ca-file`: `{}`", path.display());
-            let pem = std::fs::read(path).with_context(shown)?;
-            options = options.ca_certificates(&pem).with_context(shown)?;
+            let context = || format!("`--ca-file`: `{}`", path.display());
+            let pem = std::fs::read(path).with_context(context)?;
+            options = options.ca_certificates(&pem).with_context(context)?;
         }
         Ok(options)
     }
 
     /// Returns the options as keys of an upstream. Paths are absolute.
     fn keys(&self, url: &str) -> Map<String, Value> {
-        let env = self.header_env.iter().map(|(name, place)| (name, json!({"env": place})));
-        let file =
-            self.header_file.iter().map(|(name, place)| (name, json!({"file": absolute(place)})));
+        let env = self.header_env.iter().map(|(name, source)| (name, json!({"env": source})));
+        let file = self
+            .header_file
+            .iter()
+            .map(|(name, source)| (name, json!({"file": absolute_path(source)})));
         let headers: Map<String, Value> =
-            env.chain(file).map(|(name, place)| (name.clone(), place)).collect();
+            env.chain(file).map(|(name, source)| (name.clone(), source)).collect();
         let first: Vec<Value> =
             self.first_param_env.iter().map(|variable| json!({"env": variable})).collect();
         let mut keys = Map::from_iter([("url".to_owned(), json!(url))]);
@@ -134,22 +136,24 @@ impl ServiceOptions {
         let basic = self.basic.keys().into_iter().flatten();
         keys.extend(basic.map(|(key, mut value)| {
             if let Some(Value::String(file)) = value.get_mut("file") {
-                *file = absolute(&*file);
+                *file = absolute_path(&*file);
             }
             (key.to_owned(), value)
         }));
-        keys.extend(self.ca_file.iter().map(|path| ("ca_file".to_owned(), absolute(path).into())));
+        keys.extend(
+            self.ca_file.iter().map(|path| ("ca_file".to_owned(), absolute_path(path).into())),
+        );
         keys
     }
 
     /// Returns shell commands that add an upstream to a new registry in an empty directory.
-    pub(crate) fn set_up(&self, upstream: &str, url: &str) -> anyhow::Result<Vec<String>> {
+    pub(crate) fn setup_commands(&self, upstream: &str, url: &str) -> anyhow::Result<Vec<String>> {
         let keys = self.keys(url);
         let lines = Upstreams::limits_for(keys.clone())?;
-        let lines: Vec<String> = lines.lines().map(quoted).collect();
+        let lines: Vec<String> = lines.lines().map(shell_quoted).collect();
         let values = keys.iter().map(|(key, value)| match value {
-            Value::String(text) => quoted(&format!("{key}={text}")),
-            other => quoted(&format!("{key}={other}")),
+            Value::String(text) => shell_quoted(&format!("{key}={text}")),
+            other => shell_quoted(&format!("{key}={other}")),
         });
         let values: Vec<String> = values.collect();
         Ok(vec![
@@ -182,7 +186,7 @@ pub(crate) fn parse_url(text: &str) -> anyhow::Result<Target> {
 }
 
 /// Quotes a word for a shell, if necessary.
-fn quoted(word: &str) -> String {
+fn shell_quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-=./:@%+,".contains(c);
     if word.chars().all(is_plain) {
         return word.to_owned();
@@ -192,16 +196,16 @@ fn quoted(word: &str) -> String {
 
 /// Place where calls to a service are configured.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Configured {
+pub(super) enum ServiceConfiguration {
     /// The service is not configured. Contains the table that the file needs, and a command that has the same effect.
-    Nowhere {
+    Missing {
         table: Vec<String>,
         command: Option<String>,
     },
     File,
-    Row,
+    Registry,
     /// The upstream has another URL.
-    Other(String),
+    OtherUrl(String),
 }
 
 /// Returns the names of the upstreams that are configured.
@@ -216,15 +220,17 @@ pub(super) fn service(
     (config, rows): (&Config, &[UpstreamRow]),
     upstream: &str,
     target: Option<Target>,
-    given: &ServiceOptions,
-) -> anyhow::Result<(Service, Configured)> {
-    let known = config.upstreams.target(upstream, rows)?;
-    let is_its = target.is_none() || target == known;
-    let configured = match &known {
-        Some(_) if is_its => config.upstreams.options(upstream, rows, config.call_timeout)?,
+    args: &ServiceOptions,
+) -> anyhow::Result<(Service, ServiceConfiguration)> {
+    let configured_target = config.upstreams.target(upstream, rows)?;
+    let is_configured_target = target.is_none() || target == configured_target;
+    let configured_options = match &configured_target {
+        Some(_) if is_configured_target => {
+            config.upstreams.options(upstream, rows, config.call_timeout)?
+        }
         _ => None,
     };
-    let options = match (configured, target) {
+    let options = match (configured_options, target) {
         (Some(options), _) => options,
         (None, Some(target)) => unconfigured(config, target),
         (None, None) => {
@@ -238,15 +244,17 @@ pub(super) fn service(
             });
         }
     };
-    let configured = match known {
-        None => suggestion(config, upstream, options.target(), given),
-        Some(known) if !is_its => Configured::Other(format!(
-            "note: upstream `{upstream}` has the URL {known}, so its credentials are not sent to another URL"
-        )),
-        Some(_) if config.upstreams.is_in_file(upstream) => Configured::File,
-        Some(_) => Configured::Row,
+    let configuration = match configured_target {
+        None => suggestion(config, upstream, options.target(), args),
+        Some(configured_target) if !is_configured_target => {
+            ServiceConfiguration::OtherUrl(format!(
+                "note: upstream `{upstream}` has the URL {configured_target}, so its credentials are not sent to another URL"
+            ))
+        }
+        Some(_) if config.upstreams.is_in_file(upstream) => ServiceConfiguration::File,
+        Some(_) => ServiceConfiguration::Registry,
     };
-    Ok((Service::new(given.add_to(options)?)?, configured))
+    Ok((Service::new(args.add_to(options)?)?, configuration))
 }
 
 fn unconfigured(config: &Config, target: Target) -> ForwardOptions {
@@ -258,36 +266,36 @@ fn suggestion(
     config: &Config,
     upstream: &str,
     target: &Target,
-    given: &ServiceOptions,
-) -> Configured {
+    args: &ServiceOptions,
+) -> ServiceConfiguration {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     let name = match upstream {
         bare if bare.chars().all(is_bare) => bare.to_owned(),
-        other => json!(other).to_string(),
+        name => json!(name).to_string(),
     };
-    let head = "note: to call the service, callgate.toml needs".to_owned();
+    let heading = "note: to call the service, callgate.toml needs".to_owned();
     // The query is not shown, because it may contain a key.
     let query = if target.has_query() { "  # plus the query" } else { "" };
-    let keys = given.keys(&target.to_string());
+    let keys = args.keys(&target.to_string());
     let line = |(key, value): (&String, &Value)| {
         let inline = toml::Value::try_from(value).map(|value| value.to_string());
         let inline = inline.unwrap_or_else(|_| value.to_string());
         format!("{key} = {inline}{}", if key == "url" { query } else { "" })
     };
-    let table = [head, format!("[upstreams.{name}]")].into_iter().chain(keys.iter().map(line));
-    let is_all = keys.len() == 1 && !target.has_query() && name == upstream;
+    let table = [heading, format!("[upstreams.{name}]")].into_iter().chain(keys.iter().map(line));
+    let is_complete = keys.len() == 1 && !target.has_query() && name == upstream;
     let is_allowed = config.upstreams.allows_row_target(target);
-    let command =
-        (is_all && is_allowed).then(|| format!("or: callgate upstream set {name} url={target}"));
-    Configured::Nowhere { table: table.collect(), command }
+    let command = (is_complete && is_allowed)
+        .then(|| format!("or: callgate upstream set {name} url={target}"));
+    ServiceConfiguration::Missing { table: table.collect(), command }
 }
 
-impl Configured {
+impl ServiceConfiguration {
     /// Returns notes about what to configure, with the keys that the source suggests.
     pub(super) fn notes(&self, upstream: &str, keys: &UpstreamKeys) -> Vec<String> {
         let lines = keys.iter().map(|(key, value)| format!("{key} = {value}"));
         match self {
-            Self::Nowhere { table, command } => {
+            Self::Missing { table, command } => {
                 let values = keys.iter().map(|(key, value)| match value {
                     Value::String(text) => format!(" {key}={text}"),
                     other => format!(" {key}={other}"),
@@ -301,8 +309,8 @@ impl Configured {
                     format!("note: [upstreams.{upstream}] in the configuration should also have");
                 [note].into_iter().chain(lines).collect()
             }
-            Self::Other(note) => vec![note.clone()],
-            Self::File | Self::Row => Vec::new(),
+            Self::OtherUrl(note) => vec![note.clone()],
+            Self::File | Self::Registry => Vec::new(),
         }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::{ListArgs, UpstreamCommand};
 use crate::commands::check_name;
-use crate::config::{Config, Upstreams, has_secret, keys_of_row, row_shown};
+use crate::config::{Config, Upstreams, has_secret, keys_of_row, redacted_row};
 use crate::error_hints::hinted;
 use crate::{printer, registry};
 
@@ -20,22 +20,23 @@ use crate::{printer, registry};
 const MAX_BYTES: u64 = 1024 * 1024;
 
 pub(crate) async fn run(config: &Config, command: UpstreamCommand) -> Result<()> {
-    let store = registry::open_own(config).await?;
+    let store = registry::open_without_festi(config).await?;
     match command {
         UpstreamCommand::Set { name, values, basic, json } => {
             check_name("upstream", &name)?;
-            let whole = if json || values == ["-"] { Some(read_json()?) } else { None };
+            let all_keys = if json || values == ["-"] { Some(read_json()?) } else { None };
             let before = find(&store, &name).await?;
-            let mut keys = match whole {
+            let mut keys = match all_keys {
                 Some(keys) => keys,
-                None => changed(&name, before.as_ref(), &values)?,
+                None => with_values(&name, before.as_ref(), &values)?,
             };
             for (key, value) in basic.keys().into_iter().flatten() {
                 keys.insert(key.to_owned(), value);
             }
             set(config, &store, (&name, before), keys).await?;
-            let mut given = Map::new();
-            if values.iter().all(|pair| change(&mut given, pair).is_ok()) && has_secret(&mut given)
+            let mut command_line_keys = Map::new();
+            if values.iter().all(|pair| apply_value(&mut command_line_keys, pair).is_ok())
+                && has_secret(&mut command_line_keys)
             {
                 printer::message(
                     "note: other users of this machine can see the command line; a secret is better \
@@ -49,15 +50,16 @@ pub(crate) async fn run(config: &Config, command: UpstreamCommand) -> Result<()>
             Ok(())
         }
         UpstreamCommand::Show { name, json } => {
-            let row = existing(config, &store, &name).await?;
+            let row = find_existing(config, &store, &name).await?;
             let keys = keys_of_row(&row).with_context(|| format!("upstream `{name}`"))?;
-            let shown = row_shown(keys);
-            let text = if json { shown.to_string() } else { serde_json::to_string_pretty(&shown)? };
+            let redacted = redacted_row(keys);
+            let text =
+                if json { redacted.to_string() } else { serde_json::to_string_pretty(&redacted)? };
             printer::json(text);
             Ok(())
         }
         UpstreamCommand::Remove { name } => {
-            existing(config, &store, &name).await?;
+            find_existing(config, &store, &name).await?;
             remove(config, &store, &name).await
         }
     }
@@ -73,7 +75,7 @@ async fn set(
 ) -> Result<()> {
     let old_keys = before.as_ref().and_then(|row| keys_of_row(row).ok());
     let old_url = old_keys.as_ref().and_then(|keys| keys.get("url"));
-    let is_moved = is_elsewhere(old_url, keys.get("url"));
+    let is_moved = is_other_server(old_url, keys.get("url"));
     let row = UpstreamRow { name: name.to_owned(), config: Value::Object(keys).to_string() };
     config.upstreams.check_row(&row).with_context(|| format!("upstream `{name}`"))?;
     store.set_upstream(before.as_ref(), &row).await?;
@@ -103,31 +105,32 @@ pub(super) async fn add_keys(
     dry_run: bool,
 ) -> Result<()> {
     let Some(before) = find(store, name).await? else { return Ok(()) };
-    let mut all = keys_of_row(&before).with_context(|| format!("upstream `{name}`"))?;
-    let new: Vec<_> = keys.iter().filter(|(key, _)| !all.contains_key(*key)).cloned().collect();
+    let mut all_keys = keys_of_row(&before).with_context(|| format!("upstream `{name}`"))?;
+    let new: Vec<_> =
+        keys.iter().filter(|(key, _)| !all_keys.contains_key(*key)).cloned().collect();
     if new.is_empty() {
         return Ok(());
     }
-    let shown: Vec<String> = new.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-    all.extend(new.into_iter().map(|(key, value)| (key.to_owned(), value)));
-    let row = UpstreamRow { name: name.to_owned(), config: Value::Object(all).to_string() };
+    let pairs: Vec<String> = new.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    all_keys.extend(new.into_iter().map(|(key, value)| (key.to_owned(), value)));
+    let row = UpstreamRow { name: name.to_owned(), config: Value::Object(all_keys).to_string() };
     if let Err(problem) = upstreams.check_row(&row) {
         printer::message(format_args!(
             "note: upstream `{name}` cannot have {}: {problem:#}",
-            shown.join(", ")
+            pairs.join(", ")
         ));
     } else if dry_run {
-        printer::message(format_args!("upstream `{name}` would be set: {}", shown.join(", ")));
+        printer::message(format_args!("upstream `{name}` would be set: {}", pairs.join(", ")));
     } else {
         store.set_upstream(Some(&before), &row).await?;
-        printer::message(format_args!("set upstream `{name}`: {}", shown.join(", ")));
+        printer::message(format_args!("set upstream `{name}`: {}", pairs.join(", ")));
     }
     Ok(())
 }
 
 /// Returns `true` if requests go to another server than before. For a URL in a variable or a file, compares the name of
 /// the variable or the file.
-fn is_elsewhere(before: Option<&Value>, now: Option<&Value>) -> bool {
+fn is_other_server(before: Option<&Value>, now: Option<&Value>) -> bool {
     let server = |url: Option<&Value>| url?.as_str()?.parse::<Target>().ok()?.with_path("/").ok();
     let old = server(before);
     before != now && (old.is_none() || old != server(now))
@@ -142,11 +145,11 @@ async fn remove(config: &Config, store: &Arc<SqlStore>, name: &str) -> Result<()
         let credentials = counted(usize::try_from(credentials).unwrap_or(usize::MAX), "credential");
         printer::message(format_args!("removed {credentials} of users for `{name}`"));
     }
-    match methods_of(config, store, name).await {
-        Ok(left) if left > 0 && !is_in_file => {
+    match count_methods(config, store, name).await {
+        Ok(count) if count > 0 && !is_in_file => {
             printer::message(format_args!(
                 "note: `{name}` is still the upstream of {}, so calls fail",
-                counted(left, "method")
+                counted(count, "method")
             ));
         }
         Ok(_) => {}
@@ -160,8 +163,8 @@ async fn remove(config: &Config, store: &Arc<SqlStore>, name: &str) -> Result<()
 }
 
 /// Counts the methods of an upstream, including those of an attached database.
-async fn methods_of(config: &Config, store: &Arc<SqlStore>, name: &str) -> Result<usize> {
-    let store = registry::attached(config, Arc::clone(store)).await?;
+async fn count_methods(config: &Config, store: &Arc<SqlStore>, name: &str) -> Result<usize> {
+    let store = registry::attach_festi(config, Arc::clone(store)).await?;
     let methods = store.catalog_rows().await?.methods;
     Ok(methods.iter().filter(|row| row.upstream_name() == name).count())
 }
@@ -170,7 +173,7 @@ async fn find(store: &Arc<SqlStore>, name: &str) -> Result<Option<UpstreamRow>> 
     Ok(store.upstreams().await?.into_iter().find(|row| row.name == name))
 }
 
-async fn existing(config: &Config, store: &Arc<SqlStore>, name: &str) -> Result<UpstreamRow> {
+async fn find_existing(config: &Config, store: &Arc<SqlStore>, name: &str) -> Result<UpstreamRow> {
     match find(store, name).await? {
         Some(row) => Ok(row),
         None if config.upstreams.is_in_file(name) => Err(hinted(
@@ -189,7 +192,11 @@ fn read_json() -> Result<Map<String, Value>> {
 }
 
 /// Returns the keys of the row with `values` applied.
-fn changed(name: &str, row: Option<&UpstreamRow>, values: &[String]) -> Result<Map<String, Value>> {
+fn with_values(
+    name: &str,
+    row: Option<&UpstreamRow>,
+    values: &[String],
+) -> Result<Map<String, Value>> {
     let mut keys = match row {
         Some(row) => keys_of_row(row).map_err(|error| {
             hinted(
@@ -200,14 +207,14 @@ fn changed(name: &str, row: Option<&UpstreamRow>, values: &[String]) -> Result<M
         None => Map::new(),
     };
     for pair in values {
-        change(&mut keys, pair)?;
+        apply_value(&mut keys, pair)?;
     }
     Ok(keys)
 }
 
 /// Applies a `KEY=VALUE`. The value is parsed as JSON, or used as text if it is not JSON. An empty value removes the
 /// key.
-fn change(keys: &mut Map<String, Value>, pair: &str) -> Result<()> {
+fn apply_value(keys: &mut Map<String, Value>, pair: &str) -> Result<()> {
     let (key, value) = pair.split_once('=').with_context(|| {
         format!("expected `KEY=VALUE`, such as `url=http://localhost:9000/rpc`, found `{pair}`")
     })?;
@@ -220,10 +227,10 @@ fn change(keys: &mut Map<String, Value>, pair: &str) -> Result<()> {
         set(keys, key);
         return Ok(());
     };
-    let inner = keys.entry(table).or_insert_with(|| Map::new().into()).as_object_mut();
-    let inner = inner.with_context(|| format!("`{table}` is not a table"))?;
-    set(inner, key);
-    if inner.is_empty() {
+    let members = keys.entry(table).or_insert_with(|| Map::new().into()).as_object_mut();
+    let members = members.with_context(|| format!("`{table}` is not a table"))?;
+    set(members, key);
+    if members.is_empty() {
         keys.shift_remove(table);
     }
     Ok(())
@@ -239,19 +246,19 @@ fn list(config: &Config, rows: &[UpstreamRow], as_json: bool) {
         ("problem", ""),
         ("", "STATE"),
     ];
-    let rows = config.upstreams.summaries(rows).into_iter().map(|one| {
-        let whose = one.sends_credentials.then_some("each user's");
-        let state = match &one.problem {
-            Some(why) => format!("quarantined: {why}"),
+    let rows = config.upstreams.summaries(rows).into_iter().map(|summary| {
+        let credentials = summary.sends_credentials.then_some("each user's");
+        let state = match &summary.problem {
+            Some(problem) => format!("quarantined: {problem}"),
             None => "ok".to_owned(),
         };
         [
-            json!(one.name),
-            json!(one.url),
-            json!(one.source),
-            json!(one.sends_credentials),
-            json!(whose),
-            json!(one.problem),
+            json!(summary.name),
+            json!(summary.url),
+            json!(summary.source),
+            json!(summary.sends_credentials),
+            json!(credentials),
+            json!(summary.problem),
             json!(state),
         ]
     });

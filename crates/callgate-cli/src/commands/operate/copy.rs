@@ -10,16 +10,17 @@ use crate::config::{Config, password_in_file};
 use crate::error_hints::hinted;
 use crate::printer;
 
-pub(crate) async fn run(config: &Config, given: &CopyArgs) -> Result<()> {
-    let from = url(&given.from, "--from-password-file", given.from_password_file.as_deref())?;
-    let to = url(&given.to, "--to-password-file", given.to_password_file.as_deref())?;
-    let what = Copy {
+pub(crate) async fn run(config: &Config, args: &CopyArgs) -> Result<()> {
+    let from = url(&args.from, "--from-password-file", args.from_password_file.as_deref())?;
+    let to = url(&args.to, "--to-password-file", args.to_password_file.as_deref())?;
+    let request = Copy {
         from: &from,
         to: &to,
         options: &config.database_options,
         tables: config.tables.as_ref(),
     };
-    let copied = copy(what, &mut |table| printer::message(format_args!("copying {table}"))).await?;
+    let copied =
+        copy(request, &mut |table| printer::message(format_args!("copying {table}"))).await?;
     let rows = copied.tables.iter().map(|table| {
         let equal = if table.is_equal { "equal" } else { "different" };
         vec![table.name.clone(), table.rows.to_string(), equal.to_owned()]
@@ -50,7 +51,7 @@ fn report(copied: &CopyReport, from: &DatabaseUrl, to: &DatabaseUrl) -> Result<(
              target, or the target does not store values unchanged",
         ));
     }
-    let done = if copied.was_equal { "was complete already" } else { "is complete" };
-    printer::message(format_args!("{to} {done}"));
+    let state = if copied.was_equal { "was complete already" } else { "is complete" };
+    printer::message(format_args!("{to} {state}"));
     Ok(())
 }

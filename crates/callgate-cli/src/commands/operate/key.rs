@@ -13,7 +13,7 @@ use crate::error_hints::hinted;
 use crate::{printer, registry};
 
 pub(crate) async fn run(config: &Config, command: KeyCommand) -> Result<()> {
-    let store = registry::open_own(config).await?;
+    let store = registry::open_without_festi(config).await?;
     match command {
         KeyCommand::List(ListArgs { json }) => {
             list(&store.keys(SESSION_KEYS).await?, json);
@@ -45,7 +45,7 @@ fn signs_from(key: &KeyRow) -> String {
 }
 
 async fn rotate(store: &SqlStore, now: bool) -> Result<()> {
-    let key = if now { NewKey::at_once() } else { NewKey::announced(Duration::ZERO) };
+    let key = if now { NewKey::immediate() } else { NewKey::announced(Duration::ZERO) };
     let key = key.context("cannot generate random numbers")?;
     let is_added = store.add_key(&key).await?;
     let keys = store.keys(SESSION_KEYS).await?;
@@ -53,10 +53,10 @@ async fn rotate(store: &SqlStore, now: bool) -> Result<()> {
         .first()
         .context("the keys were deleted from the registry while this command ran; run it again")?;
     if !is_added {
-        let made_at = timestamp(newest.created_at);
+        let created_at = timestamp(newest.created_at);
         return Err(hinted(
             format!(
-                "no key was created: key {} has a creation time in the future, {made_at}",
+                "no key was created: key {} has a creation time in the future, {created_at}",
                 newest.id
             ),
             "check the clock of the database, or replace the key with `--now`",

@@ -28,13 +28,16 @@ pub(crate) async fn run(config: &Config, options: &MigrateArgs) -> Result<()> {
 async fn dry_run(config: &Config) -> Result<()> {
     let url = &config.database;
     let pending = registry::pending(config).await?;
-    let settings = absent_settings(config, pending.is_empty()).await?;
+    let settings = missing_settings(config, pending.is_empty()).await?;
     if pending.is_empty() && settings.is_empty() {
         printer::message(format_args!("{url} is up to date: nothing to do"));
     }
-    for one in &pending {
-        printer::message(format_args!("{url}: would apply {} `{}`", one.version, one.name));
-        printer::exact(&one.sql);
+    for migration in &pending {
+        printer::message(format_args!(
+            "{url}: would apply {} `{}`",
+            migration.version, migration.name
+        ));
+        printer::exact(&migration.sql);
     }
     for (key, value) in settings {
         printer::message(format_args!("{url}: would set {key}={value}"));
@@ -44,14 +47,14 @@ async fn dry_run(config: &Config) -> Result<()> {
 
 /// Returns the settings of the preset that the registry does not have. If the registry does not exist yet, returns all
 /// of them.
-async fn absent_settings(
+async fn missing_settings(
     config: &Config,
     exists: bool,
 ) -> Result<Vec<(&'static str, &'static str)>> {
     let mut settings = config.preset.map(Preset::settings).unwrap_or_default().to_vec();
     if exists && !settings.is_empty() {
-        let known = registry::open_own(config).await?.settings().await?;
-        settings.retain(|(key, _)| known.iter().all(|row| row.name != *key));
+        let stored = registry::open_without_festi(config).await?.settings().await?;
+        settings.retain(|(key, _)| stored.iter().all(|row| row.name != *key));
     }
     Ok(settings)
 }

@@ -21,7 +21,7 @@ pub(crate) async fn run(config: &Config, command: SettingCommand) -> Result<()> 
             store.set_setting(&name, &value).await?;
             printer::message(format_args!("{name}={value}"));
             if name == "mcp_page_size" {
-                warn_of_pages(config, &store, &value).await?;
+                warn_about_page_size(config, &store, &value).await?;
             }
             return Ok(());
         }
@@ -43,7 +43,7 @@ pub(crate) async fn run(config: &Config, command: SettingCommand) -> Result<()> 
 }
 
 /// Warns if not all tools fit on a page. Many clients read only the first page.
-async fn warn_of_pages(config: &Config, store: &SqlStore, size: &str) -> Result<()> {
+async fn warn_about_page_size(config: &Config, store: &SqlStore, size: &str) -> Result<()> {
     let tools = assemble(&store.catalog_rows().await?, assembly(config)).catalog.len();
     if size.parse().is_ok_and(|size: usize| size < tools) {
         printer::message(format_args!(

@@ -17,13 +17,13 @@ use crate::{printer, registry};
 /// Length from which a secret is refused, in bytes.
 const MAX_BYTES: u64 = 64 * 1024;
 
-pub(crate) async fn run(config: &Config, given: CredentialCommand) -> Result<()> {
+pub(crate) async fn run(config: &Config, command: CredentialCommand) -> Result<()> {
     let store = registry::open(config).await?;
-    match given {
+    match command {
         CredentialCommand::Set { user, upstream, secret_file } => {
             check_name("upstream", &upstream)?;
             let user = store.user(&user).await?;
-            let secret = read(secret_file.as_deref())?;
+            let secret = read_secret(secret_file.as_deref())?;
             store.set_credential(user.id, &upstream, &secret).await?;
             printer::message(format_args!(
                 "set the credential of `{}` for `{upstream}`",
@@ -62,12 +62,12 @@ pub(crate) async fn run(config: &Config, given: CredentialCommand) -> Result<()>
 
 /// Prints a warning if the credential is not sent, or if other users can read it.
 fn print_notes(config: &Config, rows: &[UpstreamRow], upstream: &str) {
-    let known = config.upstreams.summaries(rows);
-    match known.iter().find(|one| one.name == upstream) {
+    let summaries = config.upstreams.summaries(rows);
+    match summaries.iter().find(|summary| summary.name == upstream) {
         Some(UpstreamSummary { problem: Some(problem), .. }) => {
             printer::message(format_args!("note: upstream `{upstream}` is quarantined: {problem}"));
         }
-        Some(one) if one.sends_credentials => {}
+        Some(summary) if summary.sends_credentials => {}
         Some(_) => printer::message(format_args!(
             "note: upstream `{upstream}` does not send users' credentials; set its key `credential`"
         )),
@@ -80,26 +80,26 @@ fn print_notes(config: &Config, rows: &[UpstreamRow], upstream: &str) {
 
 /// Reads the secret from a file or from standard input. It is not an argument, because other users could see it on the
 /// command line.
-fn read(file: Option<&Path>) -> Result<Secret> {
+fn read_secret(file: Option<&Path>) -> Result<Secret> {
     let mut text = String::new();
     let source = match file {
         Some(path) => {
             let source = format!("`{}`", path.display());
             let file =
                 std::fs::File::open(path).with_context(|| format!("cannot read {source}"))?;
-            let read = file.take(MAX_BYTES).read_to_string(&mut text);
-            read.with_context(|| format!("cannot read {source}"))?;
+            let result = file.take(MAX_BYTES).read_to_string(&mut text);
+            result.with_context(|| format!("cannot read {source}"))?;
             source
         }
         None => {
             let input = std::io::stdin();
-            let read = if input.is_terminal() {
+            let result = if input.is_terminal() {
                 printer::message("Paste the credential, and press Enter:");
                 input.read_line(&mut text)
             } else {
                 input.lock().take(MAX_BYTES).read_to_string(&mut text)
             };
-            read.context("cannot read standard input")?;
+            result.context("cannot read standard input")?;
             "standard input".to_owned()
         }
     };

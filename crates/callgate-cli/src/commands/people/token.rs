@@ -3,7 +3,7 @@
 use std::time::UNIX_EPOCH;
 
 use anyhow::Result;
-use callgate_registry::{NewToken, SqlStore, Token as Secret};
+use callgate_registry::{NewToken, SqlStore, Token};
 use serde_json::json;
 
 use crate::cli::{ListArgs, TokenCommand};
@@ -15,7 +15,7 @@ use crate::{printer, registry};
 pub(crate) async fn run(config: &Config, token: TokenCommand) -> Result<()> {
     let store = match token {
         // Revoking a token must work while the attached database is unavailable.
-        TokenCommand::Remove { .. } => registry::open_own(config).await?,
+        TokenCommand::Remove { .. } => registry::open_without_festi(config).await?,
         _ => registry::open(config).await?,
     };
     match token {
@@ -26,7 +26,7 @@ pub(crate) async fn run(config: &Config, token: TokenCommand) -> Result<()> {
                 Some(end) => Some(i64::try_from(end.duration_since(UNIX_EPOCH)?.as_secs())?),
                 None => None,
             };
-            let secret = Secret::generate()?;
+            let secret = Token::generate()?;
             let digest = secret.stored_digest();
             let id =
                 store.add_token(&NewToken { id_user: user.id, name, digest, expires_at }).await?;
@@ -44,7 +44,7 @@ pub(crate) async fn run(config: &Config, token: TokenCommand) -> Result<()> {
             print_list(&store, user.as_deref(), &list).await?;
         }
         TokenCommand::Remove { id } => {
-            let Ok(id) = id.parse() else { return Err(not_a_number(&store, &id).await?) };
+            let Ok(id) = id.parse() else { return Err(invalid_token_id(&store, &id).await?) };
             store.revoke_token(id).await?;
             printer::message(format_args!("revoked token {id}"));
         }
@@ -82,16 +82,16 @@ async fn print_list(store: &SqlStore, user: Option<&str>, list: &ListArgs) -> Re
 
 /// Returns the error for an argument that is not the number of a token. If the argument is a user name, the hint lists
 /// the user's tokens.
-async fn not_a_number(store: &SqlStore, given: &str) -> Result<anyhow::Error> {
+async fn invalid_token_id(store: &SqlStore, argument: &str) -> Result<anyhow::Error> {
     let tokens =
-        store.tokens().await?.into_iter().filter(|token| token.login.as_deref() == Some(given));
+        store.tokens().await?.into_iter().filter(|token| token.login.as_deref() == Some(argument));
     let ids: Vec<String> = tokens.map(|token| token.id.to_string()).collect();
     let hint = match ids.as_slice() {
         [] => "`callgate token list` shows the tokens with their numbers".to_owned(),
         ids => format!(
-            "the tokens of `{given}` are {}; `callgate token list` describes them",
+            "the tokens of `{argument}` are {}; `callgate token list` describes them",
             ids.join(", ")
         ),
     };
-    Ok(hinted(format!("`{}` is not the number of a token", given.escape_debug()), hint))
+    Ok(hinted(format!("`{}` is not the number of a token", argument.escape_debug()), hint))
 }

@@ -15,14 +15,14 @@ use crate::{config, logging, standard_streams};
 
 /// Interval between checks that the parent process is alive.
 #[cfg(unix)]
-const PARENT_CHECK: std::time::Duration = std::time::Duration::from_secs(1);
+const PARENT_CHECK_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 
-pub(crate) fn run(given: &BridgeArgs) -> Result<()> {
-    logging::start(&config::log_of_environment()?, LogFormat::Human)?;
-    let options = options(given)?;
+pub(crate) fn run(args: &BridgeArgs) -> Result<()> {
+    logging::start(&config::log_filter_from_environment()?, LogFormat::Human)?;
+    let options = options(args)?;
     // A runtime with one thread starts faster and uses less memory.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = runtime.block_on(async {
+    let result = runtime.block_on(async {
         let shutdown_signal = callgate::http::shutdown_signal();
         let stop = async {
             tokio::select! {
@@ -35,23 +35,23 @@ pub(crate) fn run(given: &BridgeArgs) -> Result<()> {
     });
     // Does not wait for a pending read of standard input, which may never end.
     runtime.shutdown_background();
-    match ended {
+    match result {
         // The client closed the connection. This is the normal end of a session.
         Err(BridgeError::Io(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        ended => Ok(ended?),
+        result => Ok(result?),
     }
 }
 
-fn options(given: &BridgeArgs) -> Result<Options> {
-    let options = Options::new(endpoint::endpoint(given)?);
-    let mut options = token::with_token(options, given)?;
-    for line in header_lines(&given.headers) {
+fn options(args: &BridgeArgs) -> Result<Options> {
+    let options = Options::new(endpoint::endpoint(args)?);
+    let mut options = token::with_token(options, args)?;
+    for line in header_lines(&args.headers) {
         if line.trim_start().to_ascii_lowercase().starts_with("authorization") {
-            token::warn_of_process_list("--header Authorization");
+            token::warn_about_process_list("--header Authorization");
         }
         options = options.header(&line).context("`--header` is not valid")?;
     }
-    if let Some(path) = &given.ca_file {
+    if let Some(path) = &args.ca_file {
         let context = || format!("`--ca-file {}`", path.display());
         let pem = std::fs::read(path).with_context(context)?;
         options = options.ca_certificates(&pem).with_context(context)?;
@@ -64,7 +64,7 @@ fn header_lines(arguments: &[String]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for argument in arguments {
         match lines.last_mut() {
-            Some(line) if line.trim_end().ends_with(':') || !begins_header(argument) => {
+            Some(line) if line.trim_end().ends_with(':') || !starts_header(argument) => {
                 line.push(' ');
                 line.push_str(argument);
             }
@@ -74,7 +74,7 @@ fn header_lines(arguments: &[String]) -> Vec<String> {
     lines
 }
 
-fn begins_header(argument: &str) -> bool {
+fn starts_header(argument: &str) -> bool {
     argument.split_once(':').is_some_and(|(name, _)| !name.trim().contains(' '))
 }
 
@@ -85,7 +85,7 @@ async fn parent_exits() {
     {
         let parent = std::os::unix::process::parent_id();
         while std::os::unix::process::parent_id() == parent {
-            tokio::time::sleep(PARENT_CHECK).await;
+            tokio::time::sleep(PARENT_CHECK_INTERVAL).await;
         }
     }
     #[cfg(not(unix))]

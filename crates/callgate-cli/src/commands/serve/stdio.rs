@@ -16,8 +16,8 @@ use super::{Prepared, builder, prepare};
 use crate::cli::ServeArgs;
 use crate::config::Config;
 
-pub(super) async fn run(config: &Config, given: &ServeArgs) -> Result<()> {
-    let Prepared { registry, local, .. } = prepare(config, given).await?;
+pub(super) async fn run(config: &Config, args: &ServeArgs) -> Result<()> {
+    let Prepared { registry, local, .. } = prepare(config, args).await?;
     let gateway = builder(config, &registry, local).await?.build()?;
     let following = registry.follow(&gateway).await.context("cannot read the registry")?;
     let hint = format!("create one with `callgate token add USER {}`", database_flags(config));
@@ -30,31 +30,31 @@ pub(super) async fn run(config: &Config, given: &ServeArgs) -> Result<()> {
         max_line_bytes: config.http.max_body_bytes,
         end_timeout: config.server.shutdown_timeout,
     };
-    let stopping = http::shutdown_signal();
+    let shutdown = http::shutdown_signal();
     let input = BufReader::new(tokio::io::stdin());
     let mcp = Arc::clone(gateway.mcp());
     let mut served =
         pin!(stdio::serve(Arc::clone(&mcp), Arc::new(caller), input, tokio::io::stdout(), options));
-    let ended = tokio::select! {
-        ended = &mut served => ended,
-        () = stopping => {
+    let result = tokio::select! {
+        result = &mut served => result,
+        () = shutdown => {
             mcp.close();
             served.await
         }
     };
     following.end().await;
-    match ended {
+    match result {
         // The client closed the connection. This is the normal end of a session.
         Err(StdioError::Io(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        ended => Ok(ended?),
+        result => Ok(result?),
     }
 }
 
 /// Returns the flags with which another command uses the same databases, without passwords.
 fn database_flags(config: &Config) -> String {
-    let own = format!("--database {}", config.database);
+    let flags = format!("--database {}", config.database);
     match &config.attach {
-        Some(attach) => format!("{own} --preset festi --attach {}", attach.database),
-        None => own,
+        Some(attach) => format!("{flags} --preset festi --attach {}", attach.database),
+        None => flags,
     }
 }

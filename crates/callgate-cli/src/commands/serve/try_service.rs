@@ -31,7 +31,7 @@ struct DescribedService {
     description: Description,
 }
 
-pub(crate) async fn run(config: &Config, given: &TryArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(config: &Config, args: &TryArgs) -> anyhow::Result<()> {
     logging::start(&config.log, config.log_format)?;
     if !config.listen.ip().is_loopback() {
         return Err(hinted(
@@ -39,13 +39,13 @@ pub(crate) async fn run(config: &Config, given: &TryArgs) -> anyhow::Result<()> 
             "`callgate try` serves only this machine: listen on 127.0.0.1, or import the methods and use `callgate serve`",
         ));
     }
-    let target = parse_url(&given.url)?;
-    let mut found = find(config, given, target).await?;
+    let target = parse_url(&args.url)?;
+    let mut described = find(config, args, target).await?;
     let options = ImportOptions::default();
-    found.source.apply_options(&options);
-    let plan = Plan::new(&found.source, &CatalogRows::default(), &[], &options);
-    found.service.options.trust_errors = true;
-    let forward = Forward::new(DEFAULT_UPSTREAM, found.service.options.clone())?;
+    described.source.apply_options(&options);
+    let plan = Plan::new(&described.source, &CatalogRows::default(), &[], &options);
+    described.service.options.trust_errors = true;
+    let forward = Forward::new(DEFAULT_UPSTREAM, described.service.options.clone())?;
     let options = http::HttpOptions { require_auth: false, ..config.http.clone() };
     let gateway = Callgate::builder()
         .upstream(DEFAULT_UPSTREAM, forward)
@@ -54,51 +54,48 @@ pub(crate) async fn run(config: &Config, given: &TryArgs) -> anyhow::Result<()> 
         .build()?;
     let catalog = catalog(&plan.added);
     if catalog.is_empty() {
-        let (place, (by, command)) = (found.service.target(), found.description.words());
+        let (target, (mechanism, command)) =
+            (described.service.target(), described.description.name_and_arguments());
         return Err(hinted(
             format!(
-                "{place} describes its methods with {by}, but none of them can be served as a tool"
+                "{target} describes its methods with {mechanism}, but none of them can be served as a tool"
             ),
-            format!("`callgate import {command} {place} --dry-run` shows why"),
+            format!("`callgate import {command} {target} --dry-run` shows why"),
         ));
     }
     let listener = listen(config.listen).await?;
-    let stopping = http::shutdown_signal();
+    let shutdown = http::shutdown_signal();
     let address = listener.local_addr()?;
     let url = format!("http://{address}");
-    if given.json {
+    if args.json {
         let line = json!({
             "address": address.to_string(),
             "url": url,
             "mcp": format!("{url}/mcp"),
-            "service": found.service.target().to_string(),
-            "found_by": found.description.words().0,
+            "service": described.service.target().to_string(),
+            "found_by": described.description.name_and_arguments().0,
             "tools": catalog.len(),
             "hidden": plan.hidden.len(),
             "refused": plan.refused.len(),
         });
         printer::json(line);
     } else {
-        print_tools(&found, &catalog, &plan);
-        print_next_steps(&found, &given.service, &url)?;
+        print_tools(&described, &catalog, &plan);
+        print_next_steps(&described, &args.service, &url)?;
     }
     gateway.gateway().set_catalog(std::sync::Arc::new(catalog));
-    gateway.serve_on(listener, stopping).await?;
+    gateway.serve_on(listener, shutdown).await?;
     Ok(())
 }
 
 /// Reads the first description that the service has.
-async fn find(
-    config: &Config,
-    given: &TryArgs,
-    target: Target,
-) -> anyhow::Result<DescribedService> {
+async fn find(config: &Config, args: &TryArgs, target: Target) -> anyhow::Result<DescribedService> {
     let mut attempts = Attempts::searching();
     let options = ReadOptions { upstream: DEFAULT_UPSTREAM, external: &[], name: None };
-    let service = given.service.service(config, target)?;
-    let over_http = (!service.target().is_websocket()).then_some(Description::Document);
-    let over_any = [Description::Discover, Description::Introspection];
-    for description in over_any.into_iter().chain(over_http) {
+    let service = args.service.service(config, target)?;
+    let http_only = (!service.target().is_websocket()).then_some(Description::Document);
+    let any_transport = [Description::Discover, Description::Introspection];
+    for description in any_transport.into_iter().chain(http_only) {
         if attempts.is_page() && description == Description::Introspection {
             continue;
         }
@@ -106,10 +103,10 @@ async fn find(
             return Ok(DescribedService { service, source, description });
         }
     }
-    if over_http.is_some() {
+    if http_only.is_some() {
         let site = drupal::endpoint(service.target())?;
-        let mut site = given.service.service(config, site)?;
-        let module = given.from;
+        let mut site = args.service.service(config, site)?;
+        let module = args.from;
         let description = Description::Drupal(module);
         if let Some(source) = description.read(&site, options, &mut attempts).await? {
             drupal::set_options(&mut site, module).await?;
@@ -141,13 +138,13 @@ fn catalog(added: &[Added]) -> Catalog {
     assemble(&rows, assembly).catalog
 }
 
-fn print_tools(found: &DescribedService, catalog: &Catalog, plan: &Plan) {
-    let place = found.service.target();
+fn print_tools(described: &DescribedService, catalog: &Catalog, plan: &Plan) {
+    let target = described.service.target();
     printer::data(format_args!(
-        "{place} describes its methods with {}",
-        found.description.words().0
+        "{target} describes its methods with {}",
+        described.description.name_and_arguments().0
     ));
-    let shown = catalog.entries().take(MAX_SHOWN).map(|entry| {
+    let rows = catalog.entries().take(MAX_SHOWN).map(|entry| {
         let method = plan.added.iter().find(|added| added.row.rpc_method == entry.id().as_str());
         let safety = entry.safety().as_str();
         let safety = match method {
@@ -155,16 +152,16 @@ fn print_tools(found: &DescribedService, catalog: &Catalog, plan: &Plan) {
             Some(added) if added.row.safety.is_none() => format!("{safety} (unknown)"),
             _ => safety.to_owned(),
         };
-        let words = method.and_then(|added| added.row.description.as_deref()).unwrap_or_default();
-        let words = words.lines().next().unwrap_or_default().chars().take(MAX_WIDTH).collect();
-        vec![entry.name().to_string(), safety, words]
+        let summary = method.and_then(|added| added.row.description.as_deref()).unwrap_or_default();
+        let summary = summary.lines().next().unwrap_or_default().chars().take(MAX_WIDTH).collect();
+        vec![entry.name().to_string(), safety, summary]
     });
-    printer::table(&["TOOL", "SAFETY", "DESCRIPTION"], &shown.collect::<Vec<_>>());
-    if let Some(more) = catalog.len().checked_sub(MAX_SHOWN).filter(|more| *more > 0) {
-        printer::data(format_args!("… and {more} more"));
+    printer::table(&["TOOL", "SAFETY", "DESCRIPTION"], &rows.collect::<Vec<_>>());
+    if let Some(rest) = catalog.len().checked_sub(MAX_SHOWN).filter(|rest| *rest > 0) {
+        printer::data(format_args!("… and {rest} more"));
     }
-    let line = |what: &str, id: &str, why: &str| {
-        printer::data(format_args!("{what:<8} {}: {}", one_line(id), one_line(why)));
+    let line = |state: &str, id: &str, reason: &str| {
+        printer::data(format_args!("{state:<8} {}: {}", one_line(id), one_line(reason)));
     };
     plan.hidden.iter().for_each(|Refusal { id, reason, .. }| line("hidden", id, reason));
     plan.refused.iter().for_each(|Refusal { id, reason, .. }| line("refused", id, reason));
@@ -174,16 +171,17 @@ fn print_tools(found: &DescribedService, catalog: &Catalog, plan: &Plan) {
 }
 
 fn print_next_steps(
-    found: &DescribedService,
-    given: &ServiceOptions,
+    described: &DescribedService,
+    service: &ServiceOptions,
     url: &str,
 ) -> anyhow::Result<()> {
     printer::data(format_args!("\nMCP is at {url}/mcp, for this machine, until Ctrl-C"));
     printer::data("\nPaste into Claude Desktop's configuration:");
     printer::data(client_configuration("callgate-try", url, None)?);
-    let target = found.service.target().to_string();
-    let mut commands = given.set_up(DEFAULT_UPSTREAM, &target)?;
-    commands.push(format!("callgate import {} {target}", found.description.words().1));
+    let target = described.service.target().to_string();
+    let mut commands = service.setup_commands(DEFAULT_UPSTREAM, &target)?;
+    commands
+        .push(format!("callgate import {} {target}", described.description.name_and_arguments().1));
     commands.push("callgate serve".to_owned());
     printer::message(
         "\nTo keep these tools, with users and access control, run in an empty directory:",
@@ -191,7 +189,7 @@ fn print_next_steps(
     for command in commands {
         printer::message(format_args!("  {command}"));
     }
-    if found.service.target().has_query() {
+    if described.service.target().has_query() {
         printer::message("Add the query to the URL: the query is not shown here");
     }
     Ok(())

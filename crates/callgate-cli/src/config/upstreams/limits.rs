@@ -41,13 +41,13 @@ impl RowLimits {
     pub(in crate::config) fn resolve(values: &Values) -> anyhow::Result<Self> {
         let directory = values.get(DIRECTORY).text;
         Ok(Self {
-            targets: values.get(TARGETS).parsed(
+            targets: values.get(TARGETS).parse_items(
                 "hosts such as `localhost`, `10.0.0.0/8`, `*.example.com:443` or `unix:/run/app.sock`",
                 TargetPattern::parse,
             )?,
             variables: values
                 .get(VARIABLES)
-                .parsed("names of variables such as `SHOP_TOKEN` or `SHOP_*`", |text| {
+                .parse_items("names of variables such as `SHOP_TOKEN` or `SHOP_*`", |text| {
                     is_variable_pattern(text).then(|| text.to_owned())
                 })?,
             directory: (!directory.is_empty()).then(|| directory.into()),
@@ -81,18 +81,18 @@ impl RowLimits {
         if refused.is_empty() {
             return Ok(());
         }
-        let shown: Vec<String> = refused.iter().map(ToString::to_string).collect();
+        let descriptions: Vec<String> = refused.iter().map(ToString::to_string).collect();
         let problem = format!(
             "`registry_upstreams` in the configuration does not allow {}",
-            shown.join(", ")
+            descriptions.join(", ")
         );
         Err(hinted(problem, self.hint(&refused)))
     }
 
     /// Checks the target of a URL in a variable or file. The error does not show the target, which may be a secret.
-    pub(super) fn check_target_in(
+    pub(super) fn check_external_target(
         &self,
-        place: &Reference<'_>,
+        source: &Reference<'_>,
         target: &Target,
     ) -> anyhow::Result<()> {
         if self.allows_target(target) {
@@ -100,7 +100,7 @@ impl RowLimits {
         }
         Err(hinted(
             format!(
-                "`registry_upstreams` in the configuration does not allow the target in {place}"
+                "`registry_upstreams` in the configuration does not allow the target in {source}"
             ),
             "add the target to `targets` of `[registry_upstreams]` in callgate.toml, for every server of this \
              registry",
@@ -108,7 +108,7 @@ impl RowLimits {
     }
 
     fn hint(&self, refused: &[Reference<'_>]) -> String {
-        let lines = self.lines_for(refused);
+        let lines = self.required_table(refused);
         match (&self.directory, lines.is_empty()) {
             (Some(directory), true) => {
                 format!("move the file into the directory `{}`", directory.display())
@@ -118,17 +118,17 @@ impl RowLimits {
     }
 
     /// Returns the table `[registry_upstreams]` that also allows the refused resources.
-    pub(super) fn lines_for(&self, refused: &[Reference<'_>]) -> String {
-        let with = |known: Vec<String>, add: &dyn Fn(&Reference<'_>) -> Option<String>| {
-            let new: Vec<String> = refused.iter().filter_map(add).collect();
-            (!new.is_empty()).then(|| json!([known, new].concat().join(", ")))
+    pub(super) fn required_table(&self, refused: &[Reference<'_>]) -> String {
+        let extended = |current: Vec<String>, add: &dyn Fn(&Reference<'_>) -> Option<String>| {
+            let added: Vec<String> = refused.iter().filter_map(add).collect();
+            (!added.is_empty()).then(|| json!([current, added].concat().join(", ")))
         };
-        let known = self.targets.iter().map(|pattern| pattern.text.clone());
-        let targets = with(known.collect(), &|it| match it {
-            Reference::Target(target) => Some(address(target)),
+        let current = self.targets.iter().map(|pattern| pattern.text.clone());
+        let targets = extended(current.collect(), &|it| match it {
+            Reference::Target(target) => Some(exact_pattern(target)),
             _ => None,
         });
-        let variables = with(self.variables.clone(), &|it| match it {
+        let variables = extended(self.variables.clone(), &|it| match it {
             Reference::Variable(name) => Some((*name).to_owned()),
             _ => None,
         });
@@ -151,7 +151,7 @@ impl RowLimits {
 impl fmt::Display for Reference<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Target(target) => write!(f, "the target `{}`", address(target)),
+            Self::Target(target) => write!(f, "the target `{}`", exact_pattern(target)),
             Self::Variable(name) => write!(f, "the variable `{name}`"),
             Self::File(file) => write!(f, "the file `{}`", file.display()),
         }
@@ -159,7 +159,7 @@ impl fmt::Display for Reference<'_> {
 }
 
 /// Returns a pattern that matches only this target.
-fn address(target: &Target) -> String {
+fn exact_pattern(target: &Target) -> String {
     match target.socket() {
         Some(socket) => format!("unix:{}", socket.display()),
         None => format!("{}:{}", target.host(), target.port()),
@@ -172,8 +172,8 @@ fn is_below(file: &Path, directory: &Path) -> bool {
     if file.components().any(|component| component == Component::ParentDir) {
         return false;
     }
-    let real = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path));
-    match (real(file), real(directory)) {
+    let resolve = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path));
+    match (resolve(file), resolve(directory)) {
         (Ok(file), Ok(directory)) => file != directory && file.starts_with(directory),
         _ => false,
     }
@@ -293,8 +293,8 @@ mod tests {
             assert!(allows(pattern, allowed), "{pattern} {allowed}");
             assert!(!allows(pattern, refused), "{pattern} {refused}");
         }
-        for wrong in ["*", "*.", "http://localhost", "a:b", "a*b", "unix:a.sock", "a/24", ":80"] {
-            assert!(TargetPattern::parse(wrong).is_none(), "{wrong}");
+        for invalid in ["*", "*.", "http://localhost", "a:b", "a*b", "unix:a.sock", "a/24", ":80"] {
+            assert!(TargetPattern::parse(invalid).is_none(), "{invalid}");
         }
     }
 
@@ -310,14 +310,14 @@ mod tests {
             assert!(is_variable_pattern(pattern), "{pattern}");
             assert_eq!(matches_pattern(pattern, name), is_allowed, "{pattern} {name}");
         }
-        for wrong in ["*", "*_TOKEN", "A*B*"] {
-            assert!(!is_variable_pattern(wrong), "{wrong}");
+        for invalid in ["*", "*_TOKEN", "A*B*"] {
+            assert!(!is_variable_pattern(invalid), "{invalid}");
         }
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_file_is_below_the_directory_after_links_are_followed() {
+    fn a_file_is_allowed_only_below_the_directory_after_links_are_resolved() {
         let dir = tempfile::tempdir().unwrap();
         let (secrets, outside) = (dir.path().join("secrets"), dir.path().join("outside"));
         std::fs::create_dir_all(secrets.join("shop")).unwrap();

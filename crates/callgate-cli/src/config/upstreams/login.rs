@@ -64,10 +64,10 @@ impl LoginTable {
                 Value::Object(named.collect::<anyhow::Result<Map<_, _>>>()?)
             }
         };
-        let place = (self.header.as_deref(), self.first_param, self.member.as_ref());
-        let location = match place {
+        let keys = (self.header.as_deref(), self.first_param, self.member.as_ref());
+        let location = match keys {
             (None, false, None) => None,
-            _ => Some(credential_location(place).context("`login`")?),
+            _ => Some(credential_location(keys).context("`login`")?),
         };
         Ok(Login {
             method: self.method.clone(),

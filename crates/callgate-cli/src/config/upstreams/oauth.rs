@@ -45,8 +45,8 @@ impl OAuthTable {
             (None, None, Some(_)) => anyhow::bail!("`refresh_token` needs `client_id`"),
             (None, None, None) => {}
             (Some(id), secret, token) => {
-                let secret = secret.as_ref().map(|it| secret_of("client_secret", it, secrets));
-                let id = secret_of("client_id", id, secrets)?;
+                let secret = secret.as_ref().map(|it| read_secret("client_secret", it, secrets));
+                let id = read_secret("client_id", id, secrets)?;
                 client = client.client(id.expose(), secret.transpose()?);
                 if self.client_secret.is_none() && token.is_none() {
                     anyhow::bail!("`client_id` needs `client_secret`, or a `refresh_token`");
@@ -57,28 +57,28 @@ impl OAuthTable {
             client = client.scope(scope);
         }
         if let Some(token) = &self.refresh_token {
-            client = client.refresh_token(store(token, secrets, is_row)?);
+            client = client.refresh_token(token_store(token, secrets, is_row)?);
         }
         Ok(client)
     }
 }
 
-fn secret_of(key: &str, text: &Text, secrets: Secrets) -> anyhow::Result<Secret> {
+fn read_secret(key: &str, text: &Text, secrets: Secrets) -> anyhow::Result<Secret> {
     Secret::new(&text.read(key, secrets)?).with_context(|| format!("`{key}` is empty"))
 }
 
 /// Returns the store of the refresh token. A file is read for each request, and replaced when the server rotates the
 /// token. The file of a row is read only once, because the authorization server of a row must not be able to write to
 /// files.
-fn store(
+fn token_store(
     token: &Text,
     secrets: Secrets,
     is_row: bool,
 ) -> anyhow::Result<Arc<dyn RefreshTokenStore>> {
-    let first = secret_of("refresh_token", token, secrets)?;
-    let file = token.external().and_then(|external| external.whole_file());
+    let initial = read_secret("refresh_token", token, secrets)?;
+    let file = token.external().and_then(|external| external.file_without_prefix());
     Ok(match file.filter(|_| !is_row) {
         Some(file) => Arc::new(RefreshTokenFile::new(file)),
-        None => Arc::new(InMemoryRefreshToken::new(first)),
+        None => Arc::new(InMemoryRefreshToken::new(initial)),
     })
 }

@@ -17,7 +17,7 @@ pub(super) const SOURCE: &str = "the registry";
 
 /// Prefix of variables that are keys of the configuration. The configuration rejects unknown variables with this
 /// prefix.
-const RESERVED: &str = "CALLGATE_";
+const RESERVED_PREFIX: &str = "CALLGATE_";
 
 pub(crate) fn keys(row: &UpstreamRow) -> anyhow::Result<Map<String, Value>> {
     serde_json::from_str(&row.config).ok().context("its `config` is not a JSON object")
@@ -28,26 +28,26 @@ pub(super) fn table(row: &UpstreamRow, limits: &Arc<RowLimits>) -> anyhow::Resul
     UpstreamTable::check_keys(&row.name, &keys, SOURCE)?;
     let table = UpstreamTable::parse(keys)?;
     let variable =
-        table.external().find_map(|it| it.variable().filter(|it| it.starts_with(RESERVED)));
+        table.external().find_map(|it| it.variable().filter(|it| it.starts_with(RESERVED_PREFIX)));
     if let Some(variable) = variable {
         let problem = format!(
-            "the environment variable `{variable}` begins with `{RESERVED}`, which is reserved for configuration keys"
+            "the environment variable `{variable}` begins with `{RESERVED_PREFIX}`, which is reserved for configuration keys"
         );
         return Err(hinted(problem, "choose another name for the variable"));
     }
-    table.limited(limits)
+    table.with_limits(limits)
 }
 
 impl UpstreamFactory for ForwardFactory {
     fn build(&self, row: &UpstreamRow) -> Result<Arc<dyn Upstream>, String> {
-        let made = table(row, &self.row_limits);
-        let made = made.and_then(|it| self.forward(&row.name, &it, Secrets::Read));
-        made.map(|forward| Arc::new(forward) as _).map_err(|error| format!("{error:#}"))
+        let table = table(row, &self.row_limits);
+        let forward = table.and_then(|table| self.forward(&row.name, &table, Secrets::Read));
+        forward.map(|forward| Arc::new(forward) as _).map_err(|error| format!("{error:#}"))
     }
 }
 
 /// Replaces the values that may be secrets, for output.
-pub(crate) fn shown(mut keys: Map<String, Value>) -> Value {
+pub(crate) fn redacted(mut keys: Map<String, Value>) -> Value {
     let hide_query = |url: Option<&mut Value>| {
         if let Some(Value::String(url)) = url {
             *url = without_query(url);
@@ -71,8 +71,8 @@ pub(crate) fn has_secret(keys: &mut Map<String, Value>) -> bool {
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
-    let query = keys.get("url").and_then(Value::as_str).is_some_and(|url| url.contains('?'));
-    query || secrets(keys).into_iter().any(|secret| has_text(secret))
+    let has_query = keys.get("url").and_then(Value::as_str).is_some_and(|url| url.contains('?'));
+    has_query || secrets(keys).into_iter().any(|secret| has_text(secret))
 }
 
 /// Returns the values that may be secrets.
@@ -86,8 +86,8 @@ fn secrets(keys: &mut Map<String, Value>) -> Vec<&mut Value> {
             }
             ("oauth", Value::Object(members)) => {
                 let is_secret = |key: &str| matches!(key, "client_secret" | "refresh_token");
-                let found = members.iter_mut().filter(|(key, _)| is_secret(key));
-                secrets.extend(found.map(|(_, value)| value));
+                let values = members.iter_mut().filter(|(key, _)| is_secret(key));
+                secrets.extend(values.map(|(_, value)| value));
             }
             ("login", Value::Object(members)) => match members.get_mut("params") {
                 Some(Value::Array(items)) => secrets.extend(items),
@@ -127,7 +127,7 @@ mod tests {
         let login = keys(json!({"login": {"params": {"a": inline, "b": external}}}));
         assert!(has_secret(&mut login.clone()));
         let expected = json!({"login": {"params": {"a": "…", "b": external}}});
-        assert_eq!(shown(login), expected);
+        assert_eq!(redacted(login), expected);
         let external = json!({"login": {"params": {"b": external}}});
         assert!(!has_secret(&mut keys(external)));
     }

@@ -95,7 +95,7 @@ impl ExternalValue {
     }
 
     /// Returns the file, if its content is the whole value, without a prefix.
-    pub(super) fn whole_file(&self) -> Option<&Path> {
+    pub(super) fn file_without_prefix(&self) -> Option<&Path> {
         match self {
             Self::File { file, prefix } if prefix.is_empty() => Some(file),
             _ => None,
@@ -103,7 +103,7 @@ impl ExternalValue {
     }
 
     /// Returns the name of the variable or the file, for messages.
-    pub(super) fn place(&self) -> String {
+    pub(super) fn source(&self) -> String {
         match self {
             Self::Variable { env, .. } => format!("`{env}`"),
             Self::File { file, .. } => format!("`{}`", file.display()),
@@ -111,18 +111,18 @@ impl ExternalValue {
     }
 
     fn read(&self, key: &str, secrets: Secrets) -> anyhow::Result<String> {
-        let place = self.place();
+        let source = self.source();
         let text = match self {
             _ if secrets == Secrets::Placeholder => "secret".to_owned(),
             Self::Variable { env, .. } => {
                 let text = std::env::var_os(env).map(|text| text.to_string_lossy().into_owned());
-                text.with_context(|| format!("`{key}`: {place} is not set"))?
+                text.with_context(|| format!("`{key}`: {source} is not set"))?
             }
             Self::File { file, .. } => std::fs::read_to_string(file)
-                .with_context(|| format!("`{key}`: cannot read {place}"))?,
+                .with_context(|| format!("`{key}`: cannot read {source}"))?,
         };
         let secret = Secret::new(text.trim_start_matches('\u{feff}'));
-        let secret = secret.with_context(|| format!("`{key}`: {place} is empty"))?;
+        let secret = secret.with_context(|| format!("`{key}`: {source} is empty"))?;
         Ok(format!("{}{}", self.prefix(), secret.expose()))
     }
 }

@@ -149,7 +149,7 @@ impl UpstreamTable {
     }
 
     /// Limits what the upstream may use. URLs in variables and files are checked when they are read.
-    pub(super) fn limited(self, limits: &Arc<RowLimits>) -> anyhow::Result<Self> {
+    pub(super) fn with_limits(self, limits: &Arc<RowLimits>) -> anyhow::Result<Self> {
         self.check_row_keys()?;
         limits.check(self.references())?;
         Ok(Self { limits: Some(Arc::clone(limits)), ..self })
@@ -171,23 +171,23 @@ impl UpstreamTable {
 
     /// Refuses keys that are allowed only for upstreams in the configuration file.
     fn check_row_keys(&self) -> anyhow::Result<()> {
-        let in_file = "configure the upstream in callgate.toml";
+        let hint = "configure the upstream in callgate.toml";
         if self.pass_caller.token.is_some() {
             let problem = "`pass_caller.token` is not available in the registry: anyone who can write to \
                            the registry would get the tokens of callers";
-            return Err(hinted(problem, in_file));
+            return Err(hinted(problem, hint));
         }
         if self.max_result_bytes.is_some_and(|bytes| bytes > MAX_ROW_RESULT_BYTES) {
             let problem =
                 format!("`max_result_bytes` can be at most {MAX_ROW_RESULT_BYTES} in the registry");
-            return Err(hinted(problem, in_file));
+            return Err(hinted(problem, hint));
         }
         // The log shows hosts and paths, so a secret may only be in the query.
-        let is_shown = |url: &Text| {
+        let is_logged = |url: &Text| {
             let prefix = url.external().map_or("", ExternalValue::prefix);
             !prefix.is_empty() && !prefix.contains('?')
         };
-        match self.urls().find(|(_, url)| is_shown(url)) {
+        match self.urls().find(|(_, url)| is_logged(url)) {
             Some((key, _)) => Err(hinted(
                 format!("in the registry, `prefix` of `{key}` must contain a `?`"),
                 "store the whole URL in the variable or file, or only a part of the query",
@@ -197,9 +197,9 @@ impl UpstreamTable {
     }
 
     /// Returns the URL without its query, or the place from which the URL is read.
-    pub(super) fn shown_url(&self) -> String {
+    pub(super) fn display_url(&self) -> String {
         match &self.url {
-            Text::External(external) => external.place(),
+            Text::External(external) => external.source(),
             Text::Inline(url) => without_query(url),
         }
     }
@@ -218,7 +218,7 @@ impl UpstreamTable {
             (Some(_), _) if secrets == Secrets::Placeholder => Ok("http://localhost/".to_owned()),
             (Some(external), Some(limits)) => {
                 let target = text.parse().with_context(|| format!("`{key}`"))?;
-                limits.check_target_in(&external.reference(), &target)?;
+                limits.check_external_target(&external.reference(), &target)?;
                 Ok(text)
             }
             _ => Ok(text),
@@ -260,9 +260,9 @@ impl UpstreamTable {
             options = options.header(name, &value).context("`headers`")?;
         }
         if let Some(path) = self.ca_file.as_ref().filter(|_| secrets == Secrets::Read) {
-            let shown = || format!("`ca_file`: `{}`", path.display());
-            let pem = std::fs::read(path).with_context(shown)?;
-            options = options.ca_certificates(&pem).with_context(shown)?;
+            let context = || format!("`ca_file`: `{}`", path.display());
+            let pem = std::fs::read(path).with_context(context)?;
+            options = options.ca_certificates(&pem).with_context(context)?;
         }
         if let Some(oauth) = &self.oauth {
             let url = self.checked_url("token_url", &oauth.token_url, secrets);
@@ -359,9 +359,9 @@ impl PassCallerTable {
 
 /// Returns the part of requests that is selected by `header`, `first_param` or `member`.
 pub(super) fn credential_location(
-    place: (Option<&str>, bool, Option<&String>),
+    keys: (Option<&str>, bool, Option<&String>),
 ) -> anyhow::Result<CredentialLocation> {
-    match place {
+    match keys {
         (Some(name), false, None) => Ok(CredentialLocation::Header(header_name(name)?)),
         (None, true, None) => Ok(CredentialLocation::FirstParam),
         (None, false, Some(name)) => Ok(CredentialLocation::Member(name.clone())),

@@ -7,41 +7,41 @@ use serde_json::{Value, json};
 
 use super::everything::{Everything, fixed_port};
 
-use super::{Demo, LEGACY, MODERN, Run, drive, node, over_lines};
+use super::{ClientRun, Demo, LEGACY, MODERN, node, over_stdio_with_arguments, run_with_steps};
 use crate::bridge::is_running;
 
 /// Duration that is longer than a gap which the bridge treats as a scheduling delay.
-const NAP: Duration = Duration::from_secs(6);
+const SHORT_SUSPENSION: Duration = Duration::from_secs(6);
 /// Duration after which servers and systems have closed idle connections.
-const SLEEP: Duration = Duration::from_mins(1);
+const LONG_SUSPENSION: Duration = Duration::from_mins(1);
 
 fn over_bridge(client: &str, protocol: &str, demo: &Demo) {
     let port = demo.server.address().port();
-    over_lines(client, protocol, demo, &format!("bridge --port {port} --path /mcp"));
+    over_stdio_with_arguments(client, protocol, demo, &format!("bridge --port {port} --path /mcp"));
 }
 
 #[test]
-fn typescript_sdk_1_over_the_bridge() {
+fn typescript_sdk_1_works_over_the_bridge() {
     over_bridge("sdk1", LEGACY, &Demo::new());
 }
 
 #[test]
-fn typescript_client_2_default_over_the_bridge() {
+fn typescript_client_2_default_works_over_the_bridge() {
     over_bridge("client2-default", LEGACY, &Demo::new());
 }
 
 #[test]
-fn typescript_client_2_auto_over_the_bridge() {
+fn typescript_client_2_auto_works_over_the_bridge() {
     over_bridge("client2-auto", MODERN, &Demo::new());
 }
 
 #[test]
-fn typescript_client_2_pinned_over_the_bridge() {
+fn typescript_client_2_pinned_works_over_the_bridge() {
     over_bridge("client2-pinned", MODERN, &Demo::new());
 }
 
 #[test]
-fn a_client_of_both_eras_falls_back_over_the_bridge() {
+fn a_client_of_both_eras_falls_back_to_an_older_revision_over_the_bridge() {
     over_bridge("client2-auto", "2025-06-18", &Demo::up_to("2025-06-18"));
 }
 
@@ -52,12 +52,16 @@ fn signal(name: &str, process: &Value) {
 
 /// Runs all actions of a client. Meanwhile the server starts late, is killed and restarted, and the bridge is suspended
 /// and resumed. Returns the output of the client and of the bridge.
-fn everything(client_name: &str, server: &str, comes_late: bool) -> (Run, String) {
+fn run_everything_client(
+    client_name: &str,
+    server: &str,
+    starts_late: bool,
+) -> (ClientRun, String) {
     let start = match server {
-        "npm" => Everything::npm,
+        "npm" => Everything::reference,
         _ => {
-            Everything::build_ours();
-            Everything::ours
+            Everything::build_example();
+            Everything::example
         }
     };
     let port = fixed_port();
@@ -67,38 +71,43 @@ fn everything(client_name: &str, server: &str, comes_late: bool) -> (Run, String
     command.env("CALLGATE_LOG", "info");
     let mut server = None;
     let mut process = Value::Null;
-    let (run, talk) = drive(command, |step, client| match step["step"].as_str().unwrap() {
-        "connecting" => {
-            if comes_late {
-                client.until_it_says("waiting for");
+    let (run, stderr) =
+        run_with_steps(command, |step, client| match step["step"].as_str().unwrap() {
+            "connecting" => {
+                if starts_late {
+                    client.wait_for_stderr("waiting for");
+                }
+                server = Some(start(port));
             }
-            server = Some(start(port));
-        }
-        "connect" => process = step["pid"].clone(),
-        "ready_for_restart" => {
-            drop(server.take());
-            server = Some(start(port));
-            client.go_on();
-        }
-        "ready_for_sleep" => {
-            signal("-STOP", &process);
-            // The test needs time to pass.
-            std::thread::sleep(if client_name == "sdk1" { SLEEP } else { NAP });
-            signal("-CONT", &process);
-            client.go_on();
-        }
-        _ => {}
-    });
+            "connect" => process = step["pid"].clone(),
+            "ready_for_restart" => {
+                drop(server.take());
+                server = Some(start(port));
+                client.resume();
+            }
+            "ready_for_sleep" => {
+                signal("-STOP", &process);
+                // The test needs time to pass.
+                std::thread::sleep(if client_name == "sdk1" {
+                    LONG_SUSPENSION
+                } else {
+                    SHORT_SUSPENSION
+                });
+                signal("-CONT", &process);
+                client.resume();
+            }
+            _ => {}
+        });
     run.step("closed");
     assert!(!is_running(&process.to_string()), "it goes with its client");
-    for words in ["connected to", "system was suspended"] {
-        assert!(talk.contains(words), "{words}: {talk}");
+    for message in ["connected to", "system was suspended"] {
+        assert!(stderr.contains(message), "{message}: {stderr}");
     }
-    (run, talk)
+    (run, stderr)
 }
 
-fn with_npm(client: &str) {
-    let (run, talk) = everything(client, "npm", true);
+fn with_reference_server(client: &str) {
+    let (run, stderr) = run_everything_client(client, "npm", true);
     assert_eq!(run.step("connect")["server"]["name"], "mcp-servers/everything");
     let tools = run.step("list")["tools"].as_array().unwrap();
     assert!(tools.contains(&json!("trigger-elicitation-request")), "{tools:?}");
@@ -111,13 +120,13 @@ fn with_npm(client: &str) {
     assert!(run.step("elicitation")["text"].as_str().unwrap().contains("Name: Ada"));
     assert_eq!(run.step("restarted")["text"], "Echo: three");
     assert_eq!(run.step("awake")["text"], "Echo: four");
-    assert!(talk.contains("the server lost the old one"), "{talk}");
+    assert!(stderr.contains("the server lost the old one"), "{stderr}");
 }
 
-fn with_ours(client: &str, protocol: &str) {
+fn with_example_server(client: &str, protocol: &str) {
     // If a modern server replies too late, some clients treat the server as legacy. A client that
     // knows the era sends nothing before its first request.
-    let (run, talk) = everything(client, "ours", protocol == LEGACY);
+    let (run, stderr) = run_everything_client(client, "ours", protocol == LEGACY);
     let tools = run.step("list")["tools"].as_array().unwrap();
     assert!(tools.contains(&json!("test_elicitation")), "{tools:?}");
     assert_eq!(run.step("call")["text"], "Hello, one!");
@@ -125,44 +134,44 @@ fn with_ours(client: &str, protocol: &str) {
     assert!(progress.starts_with(&[json!(0), json!(50)]), "{progress:?}");
     let cancel = run.step("cancel");
     assert_eq!((&cancel["outcome"], &cancel["alive"]), (&json!("rejected"), &json!("Hello, two!")));
-    let elicited = run.step("elicitation")["text"].as_str().unwrap();
-    assert!(elicited.contains(r#""username":"Ada""#), "{elicited}");
+    let text = run.step("elicitation")["text"].as_str().unwrap();
+    assert!(text.contains(r#""username":"Ada""#), "{text}");
     assert_eq!(run.step("restarted")["text"], "Hello, three!");
     assert_eq!(run.step("awake")["text"], "Hello, four!");
-    assert_eq!(talk.contains("the server lost the old one"), protocol == LEGACY, "{talk}");
+    assert_eq!(stderr.contains("the server lost the old one"), protocol == LEGACY, "{stderr}");
 }
 
 #[test]
-fn typescript_sdk_1_with_our_everything() {
-    with_ours("sdk1", LEGACY);
+fn typescript_sdk_1_works_with_the_everything_example() {
+    with_example_server("sdk1", LEGACY);
 }
 
 #[test]
-fn typescript_client_2_default_with_our_everything() {
-    with_ours("client2-default", LEGACY);
+fn typescript_client_2_default_works_with_the_everything_example() {
+    with_example_server("client2-default", LEGACY);
 }
 
 #[test]
-fn typescript_client_2_auto_with_our_everything() {
-    with_ours("client2-auto", MODERN);
+fn typescript_client_2_auto_works_with_the_everything_example() {
+    with_example_server("client2-auto", MODERN);
 }
 
 #[test]
-fn typescript_client_2_pinned_with_our_everything() {
-    with_ours("client2-pinned", MODERN);
+fn typescript_client_2_pinned_works_with_the_everything_example() {
+    with_example_server("client2-pinned", MODERN);
 }
 
 #[test]
-fn typescript_sdk_1_with_everything() {
-    with_npm("sdk1");
+fn typescript_sdk_1_works_with_the_reference_server() {
+    with_reference_server("sdk1");
 }
 
 #[test]
-fn typescript_client_2_default_with_everything() {
-    with_npm("client2-default");
+fn typescript_client_2_default_works_with_the_reference_server() {
+    with_reference_server("client2-default");
 }
 
 #[test]
-fn typescript_client_2_auto_with_everything() {
-    with_npm("client2-auto");
+fn typescript_client_2_auto_works_with_the_reference_server() {
+    with_reference_server("client2-auto");
 }

@@ -8,28 +8,28 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use callgate_test_support::workspace_program;
 
-use super::{Killed, node};
+use super::{ChildGuard, node};
 
 /// A running server.
 pub(crate) struct Everything {
-    _process: Killed,
+    _process: ChildGuard,
     pub(crate) url: String,
 }
 
 impl Everything {
     /// Starts the reference server.
-    pub(crate) fn npm(port: u16) -> Self {
+    pub(crate) fn reference(port: u16) -> Self {
         let mut command = node::everything_server();
         command.env("PORT", port.to_string()).stdin(Stdio::null()).stdout(Stdio::null());
-        let (process, _) = started(command, |line| line.contains("listening on port"));
+        let (process, _) = spawn_until(command, |line| line.contains("listening on port"));
         Self { _process: process, url: format!("http://127.0.0.1:{port}/mcp") }
     }
 
     /// Starts `examples/everything`. Port 0 selects a free port.
-    pub(crate) fn ours(port: u16) -> Self {
+    pub(crate) fn example(port: u16) -> Self {
         let mut command = Command::new(workspace_program("everything"));
         command.args(["--listen", &format!("127.0.0.1:{port}")]);
-        let (process, line) = started(command, |line| line.starts_with("everything: "));
+        let (process, line) = spawn_until(command, |line| line.starts_with("everything: "));
         let url = line.trim_start_matches("everything: ").to_owned();
         Self { _process: process, url }
     }
@@ -37,16 +37,16 @@ impl Everything {
 
 impl Everything {
     /// Builds `examples/everything`, which takes longer than a bridge waits.
-    pub(crate) fn build_ours() {
+    pub(crate) fn build_example() {
         workspace_program("everything");
     }
 }
 
 /// Returns the process, and the line which shows that it has started.
-fn started(mut command: Command, is_it: impl Fn(&str) -> bool) -> (Killed, String) {
-    let mut process = Killed(command.stderr(Stdio::piped()).spawn().unwrap());
+fn spawn_until(mut command: Command, is_start_line: impl Fn(&str) -> bool) -> (ChildGuard, String) {
+    let mut process = ChildGuard(command.stderr(Stdio::piped()).spawn().unwrap());
     let mut lines = BufReader::new(process.0.stderr.take().unwrap()).lines();
-    let line = lines.find_map(|line| line.ok().filter(|line| is_it(line)));
+    let line = lines.find_map(|line| line.ok().filter(|line| is_start_line(line)));
     let line = line.unwrap_or_else(|| panic!("{command:?} did not start"));
     // Reads all output, so that a full pipe does not block the server.
     std::thread::spawn(move || lines.for_each(drop));

@@ -85,13 +85,13 @@ fn foreign_document() -> Value {
 }
 
 /// A server with all these tools, and a token.
-struct Site {
+struct ToolServer {
     _dir: TestDirectory,
     server: Server,
     token: String,
 }
 
-impl Site {
+impl ToolServer {
     fn new() -> Self {
         let dir = TestDirectory::migrated();
         for (number, ty) in TYPES.iter().enumerate() {
@@ -112,8 +112,8 @@ impl Site {
     fn check(&self, mut command: Command) {
         let url = format!("http://{}/mcp", self.server.address());
         let output = command.arg(url).env("CALLGATE_TOKEN", &self.token).output().unwrap();
-        let talk = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{command:?}: {talk}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command:?}: {stderr}");
         let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
         let loaded = loaded.as_object().unwrap();
         let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
@@ -121,7 +121,7 @@ impl Site {
         let served = served["result"]["tools"].as_array().unwrap();
         let names = served.iter().map(|tool| tool["name"].as_str().unwrap());
         let missing: Vec<&str> = names.filter(|name| !loaded.contains_key(*name)).collect();
-        assert!(missing.is_empty(), "{missing:?} of {} are missing: {talk}", served.len());
+        assert!(missing.is_empty(), "{missing:?} of {} are missing: {stderr}", served.len());
         eprintln!("{} tools", loaded.len());
         // For `?int`, a framework that uses only one of the two types would not let the model omit the parameter.
         let value = loaded["types_t1"]["properties"]["value"].to_string();
@@ -133,12 +133,12 @@ fn python_framework(name: &str, packages: &[&str]) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/frameworks/load.py");
     let mut command = Command::new(python(Path::new(TMP), name, packages));
     command.arg(script).arg(name);
-    Site::new().check(command);
+    ToolServer::new().check(command);
 }
 
 #[test]
 #[ignore = "installs packages; `cargo xtask test clients` runs it"]
-fn autogen() {
+fn autogen_loads_every_tool() {
     python_framework(
         "autogen",
         &["autogen-agentchat==0.7.5", "autogen-ext[mcp]==0.7.5", "mcp==1.30.0"],
@@ -147,47 +147,47 @@ fn autogen() {
 
 #[test]
 #[ignore = "installs packages; `cargo xtask test clients` runs it"]
-fn semantic_kernel() {
+fn semantic_kernel_loads_every_tool() {
     python_framework("semantic_kernel", &["semantic-kernel[mcp]==1.45.0"]);
 }
 
 #[test]
 #[ignore = "installs packages; `cargo xtask test clients` runs it"]
-fn openai_agents() {
+fn openai_agents_loads_every_tool() {
     python_framework("openai_agents", &["openai-agents==0.24.0", "mcp==2.3.0"]);
 }
 
 #[test]
 #[ignore = "installs packages; `cargo xtask test clients` runs it"]
-fn pydantic_ai() {
+fn pydantic_ai_loads_every_tool() {
     python_framework("pydantic_ai", &["pydantic-ai-slim[mcp]==2.66.0", "mcp==2.3.0"]);
 }
 
 #[test]
 #[ignore = "installs packages; `cargo xtask test clients` runs it"]
-fn langchain() {
+fn langchain_loads_every_tool() {
     python_framework("langchain", &["langchain-mcp-adapters==0.3.2", "langchain-core==1.7.2"]);
 }
 
 #[test]
 #[ignore = "installs packages; `cargo xtask test clients` runs it"]
-fn llama_index() {
+fn llama_index_loads_every_tool() {
     let packages = ["llama-index-tools-mcp==0.6.0", "llama-index-core==0.14.25", "mcp==2.3.0"];
     python_framework("llama_index", &packages);
 }
 
 #[test]
 #[ignore = "installs packages; `cargo xtask test clients` runs it"]
-fn dspy() {
+fn dspy_loads_every_tool() {
     python_framework("dspy", &["dspy==3.4.1", "mcp==1.30.0"]);
 }
 
 #[test]
 #[ignore = "installs packages; `cargo xtask test clients` runs it"]
-fn ai_sdk() {
+fn ai_sdk_loads_every_tool() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/frameworks");
     let directory = npm(Path::new(TMP), &source, &["load.mjs"]);
     let mut command = Command::new("node");
     command.arg(directory.join("load.mjs"));
-    Site::new().check(command);
+    ToolServer::new().check(command);
 }

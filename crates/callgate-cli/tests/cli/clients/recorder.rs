@@ -11,27 +11,27 @@ pub(crate) struct Recording {
     pub(crate) received: Vec<u8>,
 }
 
-type Shared = Arc<Mutex<Vec<Arc<Mutex<Recording>>>>>;
+type Recordings = Arc<Mutex<Vec<Arc<Mutex<Recording>>>>>;
 
 /// A recorder in front of a server.
 pub(crate) struct Recorder {
     address: SocketAddr,
-    connections: Shared,
+    connections: Recordings,
 }
 
 impl Recorder {
     pub(crate) fn start(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let connections = Shared::default();
-        let all = Arc::clone(&connections);
+        let connections = Recordings::default();
+        let shared = Arc::clone(&connections);
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let Ok(server) = TcpStream::connect(server) else { continue };
                 let recording = Arc::new(Mutex::new(Recording::default()));
-                all.lock().unwrap().push(Arc::clone(&recording));
-                pass_on(&client, &server, Arc::clone(&recording), |r| &mut r.sent);
-                pass_on(&server, &client, recording, |r| &mut r.received);
+                shared.lock().unwrap().push(Arc::clone(&recording));
+                forward(&client, &server, Arc::clone(&recording), |r| &mut r.sent);
+                forward(&server, &client, recording, |r| &mut r.received);
             }
         });
         Self { address, connections }
@@ -48,7 +48,7 @@ impl Recorder {
     }
 }
 
-fn pass_on(
+fn forward(
     from: &TcpStream,
     to: &TcpStream,
     recording: Arc<Mutex<Recording>>,

@@ -41,8 +41,8 @@ impl Schema {
 
     /// Returns the first of these names that the revision's schema has.
     fn name(&self, names: &[&str]) -> String {
-        let known = &self.document[self.definitions];
-        (*names.iter().find(|name| known.get(**name).is_some()).unwrap()).to_owned()
+        let definitions = &self.document[self.definitions];
+        (*names.iter().find(|name| definitions.get(**name).is_some()).unwrap()).to_owned()
     }
 
     fn check(&self, definition: &str, value: &Value) {
@@ -56,8 +56,8 @@ impl Schema {
         assert!(errors.is_empty(), "{definition}: {errors:?} in {value}");
     }
 
-    /// Checks a message of the server. `answered` is the method that it answers.
-    pub(crate) fn check_message(&self, message: &Value, answered: Option<&str>) {
+    /// Checks a message of the server. `request_method` is the method of the request that it answers.
+    pub(crate) fn check_message(&self, message: &Value, request_method: Option<&str>) {
         if message.get("error").is_some() {
             // The reply to a message that could not be read has no id, which older schemas do not allow.
             if message.get("id").is_some() {
@@ -70,8 +70,8 @@ impl Schema {
         } else {
             let names = ["JSONRPCResultResponse", "JSONRPCResponse"];
             self.check(&self.name(&names), message);
-            let method = answered.unwrap_or_else(|| panic!("nobody asked: {message}"));
-            let result = RESULTS.iter().find(|(known, _)| *known == method);
+            let method = request_method.unwrap_or_else(|| panic!("nobody asked: {message}"));
+            let result = RESULTS.iter().find(|(name, _)| *name == method);
             let (_, result) = result.unwrap_or_else(|| panic!("no result of {method} is expected"));
             self.check(result, &message["result"]);
         }
@@ -81,7 +81,7 @@ impl Schema {
 /// Checks all messages that the server sent to a client that negotiated `protocol`.
 pub(crate) fn check(transcript: &Transcript, protocol: &str) {
     let schema = Schema::of(protocol);
-    let asked: HashMap<String, &str> = transcript
+    let methods: HashMap<String, &str> = transcript
         .from_client
         .iter()
         .filter_map(|message| Some((message.get("id")?.to_string(), message["method"].as_str()?)))
@@ -89,9 +89,10 @@ pub(crate) fn check(transcript: &Transcript, protocol: &str) {
     let mut results = 0;
     for message in &transcript.from_server {
         let id = message.get("id").map(Value::to_string).unwrap_or_default();
-        schema.check_message(message, asked.get(&id).copied());
+        schema.check_message(message, methods.get(&id).copied());
         results += usize::from(message.get("result").is_some());
     }
-    let notes = transcript.from_server.iter().filter(|message| message.get("method").is_some());
-    assert!(results >= 10 && notes.count() >= 2, "too little was recorded: {transcript:?}");
+    let notifications =
+        transcript.from_server.iter().filter(|message| message.get("method").is_some());
+    assert!(results >= 10 && notifications.count() >= 2, "too little was recorded: {transcript:?}");
 }

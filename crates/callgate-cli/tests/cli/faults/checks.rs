@@ -18,17 +18,17 @@ pub(crate) const UNEXPLAINED_503: &str = "503 without a fault";
 /// Kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultKind {
-    /// Connections to this gateway may fail.
-    GatewayDown(usize),
-    /// This gateway may fail to authenticate callers. Until the instant, the gateway accepts known
+    /// Connections to this server may fail.
+    ServerDown(usize),
+    /// This server may fail to authenticate callers. Until the instant, the server accepts known
     /// tokens.
     RegistryUnreachable(usize, Instant),
 }
 
 impl FaultKind {
-    pub(crate) fn gateway(self) -> usize {
+    pub(crate) fn server(self) -> usize {
         match self {
-            Self::GatewayDown(gateway) | Self::RegistryUnreachable(gateway, _) => gateway,
+            Self::ServerDown(server) | Self::RegistryUnreachable(server, _) => server,
         }
     }
 }
@@ -47,9 +47,9 @@ pub(crate) struct Fault {
 #[derive(Debug, Clone)]
 pub(crate) struct Revocation {
     pub(crate) times: RevocationTimes,
-    /// Gateway that could not read the registry, and the time at which it must refuse revoked access.
+    /// Server that could not read the registry, and the time at which it must refuse revoked access.
     pub(crate) isolated: Option<(usize, Instant)>,
-    /// Times at which gateways had read the registry after the revocation.
+    /// Times at which servers had read the registry after the revocation.
     pub(crate) polled: Vec<(usize, Instant)>,
 }
 
@@ -82,26 +82,26 @@ impl RunRecord {
     /// Returns the first violation of each call.
     pub(crate) fn violations(&self) -> Vec<Violation> {
         let (refusals, runs) = (self.first_refusals(), self.runs());
-        let of_call = |call: &Call| {
+        let first_violation = |call: &Call| {
             let runs = runs.get(call.key.as_str()).map_or(&[][..], Vec::as_slice);
-            let of_it = [
+            let candidates = [
                 violation_of_runs(call, runs),
                 self.violation_of_revocation(call, &refusals),
                 self.violation_of_outcome(call, runs),
             ];
-            of_it
+            candidates
                 .into_iter()
                 .flatten()
                 .map(|description| Violation { description, call: call.clone() })
                 .next()
         };
-        self.calls.iter().filter_map(of_call).collect()
+        self.calls.iter().filter_map(first_violation).collect()
     }
 
     fn violation_of_outcome(&self, call: &Call, runs: &[&Execution]) -> Option<&'static str> {
         let times = self.revocation.as_ref().and_then(|it| it.times.of(call.group));
         let is_revoked = times.is_some_and(|(begin, _)| call.end > begin);
-        let is_fine = match (&call.outcome, call.kind) {
+        let is_allowed = match (&call.outcome, call.kind) {
             (Outcome::Wrong(_), _) => return Some("wrong answer"),
             (Outcome::Answered, RequestKind::Forbidden) => {
                 return Some("answered a forbidden tool");
@@ -116,16 +116,16 @@ impl RunRecord {
             (Outcome::Unavailable, _) => return self.violation_of_503(call),
             (Outcome::Failed(_), _) if is_caused_by_upstream(call, runs) => true,
             (Outcome::Failed(_) | Outcome::ConnectionLost(_), _) => {
-                self.faults_of(call).any(|fault| fault.kind == FaultKind::GatewayDown(call.gateway))
+                self.faults_of(call).any(|fault| fault.kind == FaultKind::ServerDown(call.server))
             }
         };
-        (!is_fine).then_some("error without a fault")
+        (!is_allowed).then_some("error without a fault")
     }
 
     fn violation_of_503(&self, call: &Call) -> Option<&'static str> {
         let mut accepted_until = self.faults_of(call).filter_map(|fault| match fault.kind {
             FaultKind::RegistryUnreachable(_, until) => Some(until),
-            FaultKind::GatewayDown(_) => None,
+            FaultKind::ServerDown(_) => None,
         });
         match accepted_until.next() {
             None => Some(UNEXPLAINED_503),
@@ -134,10 +134,10 @@ impl RunRecord {
         }
     }
 
-    /// Returns the faults of the call's gateway that overlap the call.
+    /// Returns the faults of the call's server that overlap the call.
     fn faults_of(&self, call: &Call) -> impl Iterator<Item = &Fault> {
         self.faults.iter().filter(|fault| {
-            let is_same = fault.kind.gateway() == call.gateway;
+            let is_same = fault.kind.server() == call.server;
             is_same && call.begin <= fault.end && call.end >= fault.begin
         })
     }
@@ -153,23 +153,23 @@ impl RunRecord {
             return None;
         }
         let is_after =
-            |(gateway, bound): &(usize, Instant)| call.gateway == *gateway && call.begin > *bound;
+            |(server, bound): &(usize, Instant)| call.server == *server && call.begin > *bound;
         if revocation.isolated.is_some_and(|bound| is_after(&bound)) {
             return Some("accepted after the grace period");
         }
         if revocation.polled.iter().any(is_after) {
             return Some("accepted after a poll of the registry");
         }
-        let refused = refusals.get(&(call.gateway, call.group));
+        let refused = refusals.get(&(call.server, call.group));
         refused.is_some_and(|at| call.begin > *at).then_some("accepted again after a refusal")
     }
 
-    /// Returns the time at which each gateway first refused each group.
+    /// Returns the time at which each server first refused each group.
     fn first_refusals(&self) -> HashMap<(usize, ClientGroup), Instant> {
         let mut refusals = HashMap::new();
         for call in self.calls.iter().filter(|call| call.kind != RequestKind::Forbidden) {
             if matches!(call.outcome, Outcome::Denied | Outcome::Unauthorized) {
-                let first = refusals.entry((call.gateway, call.group)).or_insert(call.end);
+                let first = refusals.entry((call.server, call.group)).or_insert(call.end);
                 *first = call.end.min(*first);
             }
         }

@@ -1,4 +1,4 @@
-//! Three gateways on one registry, each connected to the database through its own proxy.
+//! Three servers on one registry, each connected to the database through its own proxy.
 
 pub(crate) mod upstream;
 pub(crate) mod database;
@@ -27,12 +27,12 @@ use proxy::Proxy;
 use registry::{Program, TestRegistry};
 use upstream::UpstreamMode;
 
-/// Number of gateways.
-pub(crate) const GATEWAYS: usize = 3;
+/// Number of servers.
+pub(crate) const SERVERS: usize = 3;
 
-/// The gateways with their registry and database. They stop when this is dropped.
+/// The servers with their registry and database. They stop when this is dropped.
 pub(crate) struct Cluster {
-    pub(crate) gateways: Vec<RunningProcess>,
+    pub(crate) servers: Vec<RunningProcess>,
     pub(crate) proxies: Vec<Proxy>,
     pub(crate) database: Arc<DatabaseServer>,
     pub(crate) registry: TestRegistry,
@@ -41,23 +41,23 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the gateways. They accept tokens for `grace` after their last contact with the registry.
+    /// Starts the servers. They accept tokens for `grace` after their last contact with the registry.
     pub(crate) fn start(program: Program, engine: Engine, grace: Duration) -> Self {
         let database = Arc::new(engine.start(Path::new(env!("CARGO_TARGET_TMPDIR"))));
         let TestDatabase { url, name } = database.database();
         let registry = TestRegistry::new(program, &url, UpstreamMode::Flaky);
-        let proxies = [(); GATEWAYS].map(|()| Proxy::start(database.address()));
+        let proxies = [(); SERVERS].map(|()| Proxy::start(database.address()));
         let urls = proxies.each_ref().map(|proxy| database.url(&name, proxy.address));
-        let gateways = urls.map(|url| registry.serve(&url, grace)).into();
-        let cluster = Self { gateways, proxies: proxies.into(), database, registry, name };
+        let servers = urls.map(|url| registry.serve(&url, grace)).into();
+        let cluster = Self { servers, proxies: proxies.into(), database, registry, name };
         cluster.wait_until("all gateways are ready", |it| {
-            (0..GATEWAYS).all(|gateway| it.is_ready(gateway))
+            (0..SERVERS).all(|server| it.is_ready(server))
         });
         cluster
     }
 
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
-        self.gateways.iter().map(|gateway| gateway.address).collect()
+        self.servers.iter().map(|server| server.address).collect()
     }
 
     /// Starts the calling clients.
@@ -76,40 +76,40 @@ impl Cluster {
         CatalogChanges::start(Arc::clone(&self.database), self.name.clone())
     }
 
-    /// Returns the length of a gateway's log.
-    pub(crate) fn log_length(&self, gateway: usize) -> usize {
-        self.gateways[gateway].log().len()
+    /// Returns the length of a server's log.
+    pub(crate) fn log_length(&self, server: usize) -> usize {
+        self.servers[server].log().len()
     }
 
-    /// Returns the earliest time at which a gateway may stop accepting tokens if it loses the registry now.
-    pub(crate) fn tokens_valid_until(&self, gateway: usize, grace: Duration) -> Instant {
+    /// Returns the earliest time at which a server may stop accepting tokens if it loses the registry now.
+    pub(crate) fn tokens_valid_until(&self, server: usize, grace: Duration) -> Instant {
         let now = Instant::now();
-        let age = Metrics::read(self.gateways[gateway].address).registry_age;
+        let age = Metrics::read(self.servers[server].address).registry_age;
         now.checked_sub(age).unwrap() + grace
     }
 
-    /// Waits until each of these gateways has read the current state of the registry. Returns the times.
-    pub(crate) fn wait_for_poll(&self, gateways: &[usize]) -> Vec<(usize, Instant)> {
-        let polled = gateways.iter().map(|gateway| {
-            Metrics::wait_for_poll(self.gateways[*gateway].address);
-            (*gateway, Instant::now())
+    /// Waits until each of these servers has read the current state of the registry. Returns the times.
+    pub(crate) fn wait_for_poll(&self, servers: &[usize]) -> Vec<(usize, Instant)> {
+        let polled = servers.iter().map(|server| {
+            Metrics::wait_for_poll(self.servers[*server].address);
+            (*server, Instant::now())
         });
         polled.collect()
     }
 
-    /// Returns `true` if a gateway serves the current state of the registry.
-    pub(crate) fn is_ready(&self, gateway: usize) -> bool {
-        self.status(gateway).as_deref() == Some("ready")
+    /// Returns `true` if a server serves the current state of the registry.
+    pub(crate) fn is_ready(&self, server: usize) -> bool {
+        self.status(server).as_deref() == Some("ready")
     }
 
-    /// Returns `true` if a gateway reports that it cannot reach the registry.
-    pub(crate) fn is_stale(&self, gateway: usize) -> bool {
-        self.status(gateway).as_deref() == Some("stale")
+    /// Returns `true` if a server reports that it cannot reach the registry.
+    pub(crate) fn is_stale(&self, server: usize) -> bool {
+        self.status(server).as_deref() == Some("stale")
     }
 
-    fn status(&self, gateway: usize) -> Option<String> {
-        let answer = get(self.gateways[gateway].address, "/readyz").ok()?;
-        let body: Value = serde_json::from_str(&answer.body).ok()?;
+    fn status(&self, server: usize) -> Option<String> {
+        let response = get(self.servers[server].address, "/readyz").ok()?;
+        let body: Value = serde_json::from_str(&response.body).ok()?;
         Some(body["status"].as_str()?.to_owned())
     }
 

@@ -1,4 +1,4 @@
-//! Clients of both protocol eras that call the gateways until they are stopped.
+//! Clients of both protocol eras that call the servers until they are stopped.
 
 pub(crate) mod client;
 pub(crate) mod call_log;
@@ -45,7 +45,7 @@ impl Drop for Load {
 impl Load {
     /// Starts the clients. Each pauses for `pace` between two calls.
     pub(crate) fn start(
-        gateways: &[SocketAddr],
+        servers: &[SocketAddr],
         account: impl Fn(ClientGroup) -> Account,
         pace: Duration,
     ) -> Self {
@@ -55,24 +55,24 @@ impl Load {
             let group = ClientGroup::of(number);
             let era = if number < CLIENTS / 2 { Era::Legacy } else { Era::Modern };
             let Account { token, tools } = account(group);
-            let client = Client::new(era, &token, tools, gateways, number % gateways.len());
-            let caller = Caller { number, group, client, gateways: gateways.len() };
+            let client = Client::new(era, &token, tools, servers, number % servers.len());
+            let caller = Caller { number, group, client, servers: servers.len() };
             let (call_log, stop) = (Arc::clone(&load.call_log), Arc::clone(&load.stop));
             load.threads.push(std::thread::spawn(move || caller.run(&call_log, &stop, pace)));
         }
         load
     }
 
-    /// Waits until each client of these groups was served by each of these gateways again.
-    pub(crate) fn wait_until_served(&self, gateways: &[usize], groups: &[ClientGroup]) {
-        let wanted: Vec<(usize, usize)> = (0..CLIENTS)
+    /// Waits until each client of these groups was served by each of these servers again.
+    pub(crate) fn wait_until_served(&self, servers: &[usize], groups: &[ClientGroup]) {
+        let expected: Vec<(usize, usize)> = (0..CLIENTS)
             .filter(|client| groups.contains(&ClientGroup::of(*client)))
-            .flat_map(|client| gateways.iter().map(move |gateway| (client, *gateway)))
+            .flat_map(|client| servers.iter().map(move |server| (client, *server)))
             .collect();
         self.call_log.wait_until("every client is served", |calls| {
             let served = calls.iter().filter(|call| call.is_served());
-            let served: HashSet<_> = served.map(|call| (call.client, call.gateway)).collect();
-            wanted.iter().all(|one| served.contains(one))
+            let served: HashSet<_> = served.map(|call| (call.client, call.server)).collect();
+            expected.iter().all(|pair| served.contains(pair))
         });
     }
 
@@ -88,7 +88,7 @@ struct Caller {
     number: usize,
     group: ClientGroup,
     client: Client,
-    gateways: usize,
+    servers: usize,
 }
 
 impl Caller {
@@ -101,12 +101,12 @@ impl Caller {
                 7 => RequestKind::List,
                 _ => RequestKind::Write,
             };
-            let gateway = (self.number + count) % self.gateways;
+            let server = (self.number + count) % self.servers;
             let key = format!("{}-{count}", self.number);
             let begin = Instant::now();
-            let outcome = self.client.call(gateway, kind, &key);
+            let outcome = self.client.call(server, kind, &key);
             let (client, group, end) = (self.number, self.group, Instant::now());
-            call_log.add(Call { client, group, gateway, kind, key, begin, end, outcome });
+            call_log.add(Call { client, group, server, kind, key, begin, end, outcome });
             count += 1;
             std::thread::sleep(pace);
         }

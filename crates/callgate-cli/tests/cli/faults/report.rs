@@ -31,22 +31,22 @@ const MAX_START: Duration = Duration::from_secs(3);
 
 #[test]
 #[ignore = "takes minutes and needs a quiet machine; `cargo xtask bench faults` runs it"]
-fn the_measurements_of_the_page_on_faults() {
+fn measurements_update_the_page_on_faults() {
     let _lock = lock_scenarios();
     let cores = std::thread::available_parallelism().unwrap();
     let mut text = format!(
         "\nThese figures are from one run of the packaged program. The program, the clients, the \
          service and the database shared {cores} cores.\n"
     );
-    let mut late = faults(&mut text);
-    late.extend(starts(&mut text));
-    warm(&mut text);
+    let mut exceeded = add_faults(&mut text);
+    exceeded.extend(add_starts(&mut text));
+    add_warm_calls(&mut text);
     eprintln!("{text}");
-    assert!(late.is_empty(), "limits exceeded, page not updated:\n{}", late.join("\n"));
+    assert!(exceeded.is_empty(), "limits exceeded, page not updated:\n{}", exceeded.join("\n"));
     let page =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/internals/benchmarks/faults.md");
-    let old = std::fs::read_to_string(&page).unwrap();
-    std::fs::write(&page, with_measurements(&old, &text)).unwrap();
+    let content = std::fs::read_to_string(&page).unwrap();
+    std::fs::write(&page, with_measurements(&content, &text)).unwrap();
 }
 
 /// Returns the page with a new generated part.
@@ -68,18 +68,18 @@ fn the_page_on_faults_has_the_markers() {
 }
 
 /// Runs the scenarios and adds their results to `text`. Returns the exceeded limits.
-fn faults(text: &mut String) -> Vec<String> {
-    let release = Program::Dist;
-    let mut all = Vec::new();
+fn add_faults(text: &mut String) -> Vec<String> {
+    let program = Program::Dist;
+    let mut results = Vec::new();
     for engine in Engine::ALL {
-        all.push(ScenarioResult::checked(|| scenario::database_is_killed(release, engine)));
-        all.push(ScenarioResult::checked(|| scenario::gateway_is_killed(release, engine)));
-        all.push(ScenarioResult::checked(|| {
-            scenario::gateway_behind_nginx_is_killed(release, engine)
+        results.push(ScenarioResult::checked(|| scenario::database_is_killed(program, engine)));
+        results.push(ScenarioResult::checked(|| scenario::server_is_killed(program, engine)));
+        results.push(ScenarioResult::checked(|| {
+            scenario::server_behind_nginx_is_killed(program, engine)
         }));
         for link in [Link::Blackhole, Link::Reset] {
-            all.push(ScenarioResult::checked(|| {
-                scenario::gateway_is_isolated(release, engine, link)
+            results.push(ScenarioResult::checked(|| {
+                scenario::server_is_isolated(program, engine, link)
             }));
         }
     }
@@ -93,8 +93,8 @@ fn faults(text: &mut String) -> Vec<String> {
          rights at other servers | last use of revoked rights at the server that is cut off |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     );
-    for result in &all {
-        fault(text, result);
+    for result in &results {
+        add_fault(text, result);
     }
     let _ = writeln!(
         text,
@@ -102,18 +102,19 @@ fn faults(text: &mut String) -> Vec<String> {
          the command that revokes the rights. At the server that is cut off, it is counted from \
          the cut."
     );
-    service(text, &all);
-    let late = all.iter().flat_map(|ScenarioResult { name, timings, .. }| {
+    add_upstream_failures(text, &results);
+    let exceeded = results.iter().flat_map(|ScenarioResult { name, timings, .. }| {
         timings.violations().into_iter().map(move |violation| format!("{name}: {violation}"))
     });
-    late.collect()
+    exceeded.collect()
 }
 
-fn fault(text: &mut String, result: &ScenarioResult) {
+fn add_fault(text: &mut String, result: &ScenarioResult) {
     let (calls, timings) = (&result.run.calls, result.timings);
-    let count = |is_it: fn(&Call) -> bool| calls.iter().filter(|call| is_it(call)).count();
+    let count =
+        |is_counted: fn(&Call) -> bool| calls.iter().filter(|call| is_counted(call)).count();
     let unavailable = with_commas(count(|call| call.outcome == Outcome::Unavailable));
-    // nginx replies 502 if its connection to the gateway was lost.
+    // nginx replies 502 if its connection to the server was lost.
     let lost = with_commas(count(|call| match &call.outcome {
         Outcome::ConnectionLost(_) => true,
         Outcome::Failed(text) => text.starts_with("502"),
@@ -121,21 +122,21 @@ fn fault(text: &mut String, result: &ScenarioResult) {
     }));
     let duration = result.run.faults.iter().map(|fault| fault.end - fault.begin).max();
     let duration = format_time(duration.unwrap_or_default());
-    let (name, all) = (&result.name, with_commas(calls.len()));
+    let (name, total) = (&result.name, with_commas(calls.len()));
     let recovery = format_time(timings.recovery);
     let [revocation, isolated_use] = [timings.revocation, timings.isolated_use]
         .map(|time| time.map_or_else(String::new, format_time));
     let _ = writeln!(
         text,
-        "| {name} | {all} | {unavailable} | {lost} | {duration} | {recovery} | {revocation} | {isolated_use} |"
+        "| {name} | {total} | {unavailable} | {lost} | {duration} | {recovery} | {revocation} | {isolated_use} |"
     );
 }
 
 /// Adds the number of calls that the upstream aborted to `text`.
-fn service(text: &mut String, all: &[ScenarioResult]) {
-    let executed = || all.iter().flat_map(|result| &result.run.executed);
-    let broken = executed().filter(|it| it.end != End::Answered).count();
-    let again = all.iter().map(|result| {
+fn add_upstream_failures(text: &mut String, results: &[ScenarioResult]) {
+    let executed = || results.iter().flat_map(|result| &result.run.executed);
+    let aborted = executed().filter(|it| it.end != End::Answered).count();
+    let retried = results.iter().map(|result| {
         let keys: HashSet<_> = result.run.executed.iter().map(|it| &it.key).collect();
         result.run.executed.len() - keys.len()
     });
@@ -144,14 +145,14 @@ fn service(text: &mut String, all: &[ScenarioResult]) {
         "\nOf {} calls that ran, the service aborted {}. Of the aborted calls, {} were read-only and \
          were sent once more. The callers of all others got an error.",
         with_commas(executed().count()),
-        with_commas(broken),
-        with_commas(again.sum())
+        with_commas(aborted),
+        with_commas(retried.sum())
     );
 }
 
 /// Measures the starts and adds their times to `text`. Returns the exceeded limits.
-fn starts(text: &mut String) -> Vec<String> {
-    let mut late = Vec::new();
+fn add_starts(text: &mut String) -> Vec<String> {
+    let mut exceeded = Vec::new();
     let _ = writeln!(
         text,
         "\n## Results: start-up\n\nThe table has the time from the start of the process until \
@@ -175,16 +176,16 @@ fn starts(text: &mut String) -> Vec<String> {
         assert!(starts.iter().all(|start| start.tools >= METHODS as u64));
         let (best, median) = (starts[0], starts[STARTS / 2]);
         if best.total >= MAX_START {
-            late.push(format!("start on {name}: {best:?}, limit {MAX_START:?}"));
+            exceeded.push(format!("start on {name}: {best:?}, limit {MAX_START:?}"));
         }
         let timings =
             [first.total, best.total, best.read, median.total, median.read].map(format_time);
         let _ = writeln!(text, "| {name} | {} |", timings.join(" | "));
     }
-    late
+    exceeded
 }
 
-fn warm(text: &mut String) {
+fn add_warm_calls(text: &mut String) {
     let _ = writeln!(
         text,
         "\n## Results: database statements of calls\n\n\
@@ -193,13 +194,13 @@ fn warm(text: &mut String) {
     );
     for (name, database) in RegistryDatabase::all() {
         let registry = TestRegistry::new(Program::Dist, database.url(), UpstreamMode::Reliable);
-        let counted = warm_calls(&registry, &database, CALLS);
-        eprintln!("{name}: {counted:?}");
-        assert_eq!(counted.statements, counted.polls);
+        let counts = warm_calls(&registry, &database, CALLS);
+        eprintln!("{name}: {counts:?}");
+        assert_eq!(counts.statements, counts.polls);
         let by_database =
-            counted.counted_by_database.map_or_else(String::new, |count| count.to_string());
+            counts.counted_by_database.map_or_else(String::new, |count| count.to_string());
         let (calls, polls, statements) =
-            (with_commas(counted.calls), counted.polls, counted.statements);
+            (with_commas(counts.calls), counts.polls, counts.statements);
         let _ = writeln!(text, "| {name} | {calls} | {polls} | {statements} | {by_database} |");
     }
 }

@@ -1,14 +1,14 @@
 //! `callgate import drupal`: a recorded site, the two modules in other forms, and Callgate's own REST
 //! endpoints, which are compatible with `jsonrpc_mcp`.
 
-mod answers;
+mod invalid_replies;
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::drupal_site::{self, Site, listed};
+use crate::drupal_site::{self, Site, recorded_tools};
 use crate::fake::{FakeService, ReceivedRequest};
 use crate::support::{CommandOutput, TestDirectory};
 
@@ -36,18 +36,18 @@ fn discovery() -> Value {
 
 #[test]
 fn methods_of_jsonrpc_discovery_are_read_in_several_forms() {
-    let site = FakeService::start(|asked| match asked.target() {
+    let site = FakeService::start(|request| match request.target() {
         "GET /sub/jsonrpc/methods" => (200, discovery().to_string()),
         _ => (404, String::new()),
     });
     let dir = TestDirectory::migrated();
     let url = site.url("/sub/");
     let arguments = ["import", "drupal", &url, "--from", "discovery", "--upstream", "drupal"];
-    let ran = dir.run(&[&arguments[..], &["--dry-run"]].concat());
-    insta::assert_snapshot!(site.hide(&format!("{}\n{}", ran.stderr(), ran.stdout())));
+    let output = dir.run(&[&arguments[..], &["--dry-run"]].concat());
+    insta::assert_snapshot!(site.mask_port(&format!("{}\n{}", output.stderr(), output.stdout())));
     dir.ok(&arguments);
     let methods = dir.exported();
-    let listed = json!({
+    let schema = json!({
         "type": "object",
         "properties": {
             "service": {"type": "string"},
@@ -56,7 +56,7 @@ fn methods_of_jsonrpc_discovery_are_read_in_several_forms() {
         "required": ["service"],
         "additionalProperties": false,
     });
-    assert_eq!(methods["plugins.list"]["input_schema"], listed);
+    assert_eq!(methods["plugins.list"]["input_schema"], schema);
     assert_eq!(methods["plugins.list"]["params_by"], "name");
     let names = |id: &str| {
         let properties = methods[id]["input_schema"]["properties"].as_object().unwrap();
@@ -72,7 +72,7 @@ fn methods_of_jsonrpc_discovery_are_read_in_several_forms() {
 
 #[test]
 fn tools_of_jsonrpc_mcp_are_read_page_by_page() {
-    let page = |asked: &ReceivedRequest| match asked.target() {
+    let page = |request: &ReceivedRequest| match request.target() {
         "GET /mcp/tools/list" => json!({"tools": [
             {"name": "cache.rebuild", "title": "Rebuild", "description": "Makes them anew.",
              "inputSchema": {"type": "object", "properties": []},
@@ -86,10 +86,10 @@ fn tools_of_jsonrpc_mcp_are_read_page_by_page() {
         ], "nextCursor": null}),
         other => panic!("{other}"),
     };
-    let site = FakeService::start(move |asked| (200, page(asked).to_string()));
+    let site = FakeService::start(move |request| (200, page(request).to_string()));
     let dir = TestDirectory::migrated();
-    let said = dir.ok(&["import", "drupal", &site.url("")]);
-    assert!(said.contains("refused  #4: the tool has no `name`\n3 added"), "{said}");
+    let stdout = dir.ok(&["import", "drupal", &site.url("")]);
+    assert!(stdout.contains("refused  #4: the tool has no `name`\n3 added"), "{stdout}");
     let methods = dir.exported();
     let rebuild = &methods["cache.rebuild"];
     assert_eq!((&rebuild["title"], &rebuild["safety"]), (&json!("Rebuild"), &json!("destructive")));
@@ -101,76 +101,76 @@ fn tools_of_jsonrpc_mcp_are_read_page_by_page() {
 }
 
 #[test]
-fn callgate_itself_is_imported_as_a_site() {
+fn callgate_can_be_imported_like_a_drupal_site() {
     let dir = TestDirectory::migrated();
     let demo = dir.serve(&["--demo"]);
     let url = format!("http://{}", demo.address());
     dir.write("key", &format!("Bearer {}", demo.token("admin")));
     let header = ["--header-file", "Authorization=key"];
-    let said = dir.ok(&[&["import", "drupal", &url][..], &header].concat());
-    assert!(said.starts_with("9 added"), "{said}");
+    let stdout = dir.ok(&[&["import", "drupal", &url][..], &header].concat());
+    assert!(stdout.starts_with("9 added"), "{stdout}");
     let table = format!(
         "[upstreams.default]\nurl = \"{url}/jsonrpc\"\nheaders = {{ Authorization = {{ file = \"key\" }} }}\n"
     );
     dir.write("callgate.toml", &table);
     // The import uses the URL of the upstream if no URL is given.
     for arguments in [&["import", "drupal"][..], &["import", "drupal", &url]] {
-        let said = dir.ok(arguments);
-        assert!(said.starts_with("nothing changed"), "{said}");
+        let stdout = dir.ok(arguments);
+        assert!(stdout.starts_with("nothing changed"), "{stdout}");
     }
-    let front = dir.serve(&[]);
-    let reply = front.invoke("", "user.get", &json!({"id_user": 2}));
+    let server = dir.serve(&[]);
+    let reply = server.invoke("", "user.get", &json!({"id_user": 2}));
     assert_eq!(reply.json()["result"]["name"], "Ravi Menon", "{}", reply.body);
 }
 
 #[test]
 fn a_site_with_endless_or_empty_replies_is_an_error() {
     let dir = TestDirectory::migrated();
-    let circle =
+    let endless =
         FakeService::start(|_| (200, json!({"tools": [], "nextCursor": "again"}).to_string()));
     let closed = FakeService::start(|_| (403, String::new()));
-    let plain = FakeService::start(|asked| match asked.target() {
+    let without_modules = FakeService::start(|request| match request.target() {
         "GET /jsonrpc/methods" => (200, "{\"message\":\"\"}".to_owned()),
         _ => (404, String::new()),
     });
-    let breaks = FakeService::start(|asked| match asked.target() {
+    let failing = FakeService::start(|request| match request.target() {
         "GET /mcp/tools/list" => (200, json!({"tools": [], "nextCursor": "b"}).to_string()),
         _ => (500, String::new()),
     });
-    let mut told = String::new();
-    for site in [&circle, &closed, &plain, &breaks] {
-        let (_, talk) = dir.run(&["import", "drupal", &site.url("/")]).failure();
-        told.push_str(&site.hide(&talk));
+    let mut errors = String::new();
+    for site in [&endless, &closed, &without_modules, &failing] {
+        let (_, stderr) = dir.run(&["import", "drupal", &site.url("/")]).failure();
+        errors.push_str(&site.mask_port(&stderr));
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(errors);
     assert!(dir.exported().is_empty());
 }
 
 /// Runs the import of the documentation as a user.
-fn import(site: &Site, dir: &TestDirectory, who: &str, more: &[&str]) -> CommandOutput {
-    dir.write("who", who);
+fn import(site: &Site, dir: &TestDirectory, credential: &str, options: &[&str]) -> CommandOutput {
+    dir.write("who", credential);
     let url = site.url();
     let arguments = ["import", "drupal", &url, "--upstream", "drupal"];
     let header: &[&str] =
-        if who.is_empty() { &[] } else { &["--header-file", "Authorization=who"] };
-    dir.run(&[&arguments[..], header, more].concat())
+        if credential.is_empty() { &[] } else { &["--header-file", "Authorization=who"] };
+    dir.run(&[&arguments[..], header, options].concat())
 }
 
 #[test]
 fn a_real_site_is_imported_with_the_access_rules_of_its_tools() {
     let (site, dir) = (Site::start(), TestDirectory::migrated());
-    let ran = import(&site, &dir, "Bearer ada", &["--dry-run"]);
-    let shown = ran.stdout();
-    let shown: Vec<&str> = shown
+    let output = import(&site, &dir, "Bearer ada", &["--dry-run"]);
+    let stdout = output.stdout();
+    let stdout: Vec<&str> = stdout
         .lines()
         .filter(|line| !line.contains("bulk.") && !line.contains("Bulk tool"))
         .collect();
-    let told = site.fake.hide(&format!("{}\n{}", ran.stderr(), shown.join("\n")));
-    let told = told.replace(dir.path("").to_str().unwrap(), "[directory]/");
-    insta::assert_snapshot!(told);
+    let text = site.fake.mask_port(&format!("{}\n{}", output.stderr(), stdout.join("\n")));
+    let text = text.replace(dir.path("").to_str().unwrap(), "[directory]/");
+    insta::assert_snapshot!(text);
     assert!(import(&site, &dir, "Bearer ada", &[]).0.status.success());
     let methods = dir.exported();
-    assert_eq!(methods.keys().cloned().collect::<Vec<_>>(), listed("ada-bearer"));
+    assert_eq!(methods.keys().cloned().collect::<Vec<_>>(), recorded_tools("ada-bearer"));
     let without_output: Vec<&String> = methods
         .iter()
         .filter(|(_, it)| it.get("output_schema").is_none())
@@ -195,23 +195,26 @@ fn numbered_parameters_are_positional() {
 }
 
 #[test]
-fn a_refused_request_is_not_an_absent_module() {
+fn a_refused_request_is_not_reported_as_a_missing_module() {
     let (site, dir) = (Site::start(), TestDirectory::migrated());
-    let mut told = String::new();
-    for who in ["", "Basic ada", "Bearer wrong"] {
-        let (_, talk) = import(&site, &dir, who, &[]).failure();
-        told.push_str(&[who, "\n", &site.fake.hide(&talk)].concat());
+    let mut errors = String::new();
+    for credential in ["", "Basic ada", "Bearer wrong"] {
+        let (_, stderr) = import(&site, &dir, credential, &[]).failure();
+        errors.push_str(&[credential, "\n", &site.fake.mask_port(&stderr)].concat());
     }
     site.rule(|_| Some(drupal_site::page(503)));
-    told.push_str(&site.fake.hide(&import(&site, &dir, "Bearer ada", &[]).failure().1));
+    errors.push_str(&site.fake.mask_port(&import(&site, &dir, "Bearer ada", &[]).failure().1));
     site.rule(|_| Some(drupal_site::page(200)));
-    told.push_str(&site.fake.hide(&import(&site, &dir, "Bearer ada", &[]).failure().1));
-    site.rule(|asked| asked.target().contains("/mcp/").then(drupal_site::not_found));
-    told.push_str(&site.fake.hide(&import(&site, &dir, "Bearer ada", &[]).failure().1));
-    insta::assert_snapshot!(told);
+    errors.push_str(&site.fake.mask_port(&import(&site, &dir, "Bearer ada", &[]).failure().1));
+    site.rule(|request| request.target().contains("/mcp/").then(drupal_site::not_found));
+    errors.push_str(&site.fake.mask_port(&import(&site, &dir, "Bearer ada", &[]).failure().1));
+    insta::assert_snapshot!(errors);
     assert!(dir.exported().is_empty());
-    let asked = site.fake.log.requests();
-    assert!(asked.iter().all(|asked| asked.target() == "GET /mcp/tools/list"), "{asked:?}");
+    let requests = site.fake.log.requests();
+    assert!(
+        requests.iter().all(|request| request.target() == "GET /mcp/tools/list"),
+        "{requests:?}"
+    );
     // With `--from discovery`, the list of `jsonrpc_discovery` is read.
     assert!(import(&site, &dir, "Basic ada", &["--from", "discovery"]).0.status.success());
     assert!(dir.exported().contains_key("probe.unmarked"));
@@ -226,10 +229,10 @@ fn discovery_does_not_replace_tools_and_tools_replace_discovery() {
     let methods = dir.exported();
     assert_eq!(methods["probe.unmarked"]["exposed"], false, "it is no tool");
     assert_eq!(methods["probe.echo"]["title"], "Echo");
-    let said = import(&site, &dir, "Bearer ada", &["--from", "discovery"]).stdout();
+    let stdout = import(&site, &dir, "Bearer ada", &["--from", "discovery"]).stdout();
     assert!(
-        said.contains("kept     probe.echo: all columns, since Drupal site describes the method in more detail"),
-        "{said}"
+        stdout.contains("kept     probe.echo: all columns, since Drupal site describes the method in more detail"),
+        "{stdout}"
     );
     assert_eq!(dir.exported()["probe.echo"], methods["probe.echo"]);
 }
@@ -243,25 +246,25 @@ fn tools_with_a_login_or_scopes_are_restricted() {
     dir.ok(&["grant", "set", "--user", "kim", "content", "read"]);
     let (eve, kim) = (dir.ok(&["token", "add", "eve"]), dir.ok(&["token", "add", "kim"]));
     let server = dir.serve(&[]);
-    let has = |token: &str| {
-        let asked = ["probe.open", "probe.authRequired", "probe.scoped", "test.methodWithAuth"];
+    let is_visible = |token: &str| {
+        let ids = ["probe.open", "probe.authRequired", "probe.scoped", "test.methodWithAuth"];
         let path = |id: &str| format!("/mcp/tools/describe?name={id}");
-        asked.map(|id| server.get(token.trim(), &path(id)).status == 200)
+        ids.map(|id| server.get(token.trim(), &path(id)).status == 200)
     };
-    assert_eq!(has(""), [true, false, false, false], "nobody");
-    assert_eq!(has(&eve), [true, true, false, false], "a user");
-    assert_eq!(has(&kim), [true, true, true, false], "a user with read on `content`");
+    assert_eq!(is_visible(""), [true, false, false, false], "nobody");
+    assert_eq!(is_visible(&eve), [true, true, false, false], "a user");
+    assert_eq!(is_visible(&kim), [true, true, true, false], "a user with read on `content`");
     dir.ok(&["grant", "set", "--user", "kim", "content", "write"]);
-    server.until("write counts", |_| has(&kim) == [true, true, true, true]);
-    let said = dir.ok(&["method", "show", "probe.authRequired", "--user", "eve"]);
+    server.wait_until("write counts", |_| is_visible(&kim) == [true, true, true, true]);
+    let stdout = dir.ok(&["method", "show", "probe.authRequired", "--user", "eve"]);
     assert!(
-        said.contains("section `@authenticated` needs read (2), the grant of every user is read"),
-        "{said}"
+        stdout.contains("section `@authenticated` needs read (2), the grant of every user is read"),
+        "{stdout}"
     );
 }
 
 #[test]
-fn sections_of_the_command_line_are_required_beside_a_login() {
+fn sections_of_the_command_line_are_required_in_addition_to_a_login() {
     let (site, dir) = (Site::start(), TestDirectory::migrated());
     assert!(import(&site, &dir, "Bearer ada", &["--section", "site"]).0.status.success());
     let methods = dir.exported();
@@ -273,7 +276,7 @@ fn sections_of_the_command_line_are_required_beside_a_login() {
 }
 
 #[test]
-fn an_import_may_use_its_own_credential() {
+fn an_import_can_use_another_credential_than_calls() {
     let (site, dir) = (Site::start(), TestDirectory::migrated());
     let url = site.url();
     dir.write("ada", "Bearer ada");
@@ -291,16 +294,16 @@ fn an_import_may_use_its_own_credential() {
 }
 
 /// Reads a log up to the first line with all of the words.
-fn until(log: &mut impl BufRead, words: &[&str]) {
+fn wait_for_line(log: &mut impl BufRead, parts: &[&str]) {
     let mut line = String::new();
-    while !words.iter().all(|word| line.contains(word)) {
+    while !parts.iter().all(|part| line.contains(part)) {
         line.clear();
-        assert!(log.read_line(&mut line).unwrap() > 0, "the log ends without {words:?}");
+        assert!(log.read_line(&mut line).unwrap() > 0, "the log ends without {parts:?}");
     }
 }
 
 #[test]
-fn a_repeated_import_whose_list_fails_changes_nothing_and_logs_why() {
+fn a_repeated_import_whose_list_fails_changes_nothing_and_logs_the_reason() {
     let (site, dir) = (Site::start(), TestDirectory::migrated());
     dir.write("who", "Bearer ada");
     let url = site.url();
@@ -312,7 +315,7 @@ fn a_repeated_import_whose_list_fails_changes_nothing_and_logs_why() {
     let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut server = command.spawn().unwrap();
     let mut log = BufReader::new(server.stderr.take().unwrap());
-    until(&mut log, &["import `site` wrote these changes"]);
+    wait_for_line(&mut log, &["import `site` wrote these changes"]);
     // The server assigns the tool names a little later.
     let exported = || {
         let mut methods = dir.exported();
@@ -321,23 +324,27 @@ fn a_repeated_import_whose_list_fails_changes_nothing_and_logs_why() {
     };
     let before = exported();
     assert_eq!(before.len(), 86);
-    let half = json!({"tools": [{"name": "probe.echo"}], "nextCursor": "NTA="}).to_string();
-    for (answer, why) in [
+    let page = json!({"tools": [{"name": "probe.echo"}], "nextCursor": "NTA="}).to_string();
+    for (reply, reason) in [
         (drupal_site::page(403), "HTTP 403"),
         (drupal_site::page(401), "HTTP 401"),
         (drupal_site::page(500), "HTTP 500"),
         (drupal_site::page(200), "no list of tools"),
         ((200, json!({"tools": []}).to_string()).into(), "no methods any more"),
-        ((200, half[..half.len() / 2].to_owned()).into(), "the reply has no list of tools"),
+        ((200, page[..page.len() / 2].to_owned()).into(), "the reply has no list of tools"),
         (drupal_site::not_found(), "does not have the module"),
     ] {
-        site.rule(move |asked| asked.target().contains("/mcp/tools/list").then(|| answer.clone()));
-        until(&mut log, &["import `site` failed, methods are unchanged", why]);
-        assert!(exported() == before, "{why}");
+        site.rule(move |request| {
+            request.target().contains("/mcp/tools/list").then(|| reply.clone())
+        });
+        wait_for_line(&mut log, &["import `site` failed, methods are unchanged", reason]);
+        assert!(exported() == before, "{reason}");
         site.rule(|_| None);
-        until(&mut log, &["import `site` can be read again"]);
+        wait_for_line(&mut log, &["import `site` can be read again"]);
     }
-    assert!(site.fake.log.requests().iter().all(|asked| asked.target() != "GET /jsonrpc/methods"));
+    assert!(
+        site.fake.log.requests().iter().all(|request| request.target() != "GET /jsonrpc/methods")
+    );
     server.kill().unwrap();
     server.wait().unwrap();
 }
@@ -346,15 +353,15 @@ fn a_repeated_import_whose_list_fails_changes_nothing_and_logs_why() {
 fn a_result_that_violates_its_output_schema_is_returned_as_text() {
     let (site, dir) = (Site::start(), TestDirectory::migrated());
     assert!(import(&site, &dir, "Bearer ada", &[]).0.status.success());
-    site.rule(|asked| {
-        let reply = json!({"jsonrpc": "2.0", "id": asked.body["id"], "result": {"text": 7}});
-        (asked.body["method"] == "probe.echo").then(|| (200, reply.to_string()).into())
+    site.rule(|request| {
+        let reply = json!({"jsonrpc": "2.0", "id": request.body["id"], "result": {"text": 7}});
+        (request.body["method"] == "probe.echo").then(|| (200, reply.to_string()).into())
     });
     let call = json!({
         "jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {"name": "probe_echo", "arguments": {"text": "a"}},
     });
-    let mut answers = Vec::new();
+    let mut results = Vec::new();
     for trust in ["false", "true"] {
         let table = format!(
             "[upstreams.drupal]\nurl = \"{}/jsonrpc\"\ntrust_results = {trust}\n",
@@ -364,20 +371,20 @@ fn a_result_that_violates_its_output_schema_is_returned_as_text() {
         let server = dir.serve(&[]);
         let version = "MCP-Protocol-Version: 2025-06-18\r\n";
         let reply = server.request_with("POST /mcp", version, "", &call.to_string());
-        answers.push(reply.json()["result"].clone());
+        results.push(reply.json()["result"].clone());
         let reply = server.invoke("", "probe.echo", &json!({"text": "a"}));
         assert_eq!(reply.json(), json!({"result": {"text": 7}}), "REST has the result as it is");
     }
-    insta::assert_json_snapshot!(answers);
+    insta::assert_json_snapshot!(results);
 }
 
 #[test]
-fn a_tool_with_a_login_is_401_for_anonymous_callers() {
+fn a_tool_that_requires_a_login_is_401_for_anonymous_callers() {
     let (site, dir) = (Site::start(), TestDirectory::migrated());
     assert!(import(&site, &dir, "Bearer ada", &[]).0.status.success());
     dir.write("callgate.toml", &format!("[upstreams.drupal]\nurl = \"{}/jsonrpc\"\n", site.url()));
     let server = dir.serve(&[]);
-    let mut told = String::new();
+    let mut text = String::new();
     for id in ["probe.authRequired", "probe.scoped", "probe.nosuch"] {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": id, "params": {}}).to_string();
         for reply in [
@@ -388,48 +395,50 @@ fn a_tool_with_a_login_is_401_for_anonymous_callers() {
         ] {
             let challenge = reply.header("www-authenticate").unwrap_or("no challenge");
             let body = reply.body.split("\"error_id\"").next().unwrap();
-            told.push_str(
+            text.push_str(
                 &[id, " ", &reply.status.to_string(), " ", challenge, " ", body, "\n"].concat(),
             );
         }
     }
-    insta::assert_snapshot!(told);
-    assert!(site.fake.log.requests().iter().all(|asked| !asked.target().starts_with("POST")));
+    insta::assert_snapshot!(text);
+    assert!(site.fake.log.requests().iter().all(|request| !request.target().starts_with("POST")));
 }
 
 #[test]
-fn calls_go_to_the_url_of_the_tool_if_it_has_one() {
+fn calls_are_sent_to_the_url_of_their_tool_if_the_site_has_such_urls() {
     let (site, dir) = (Site::start(), TestDirectory::migrated());
     let url = site.url();
     // An upstream in the registry is changed. For an upstream in the file, the keys are suggested.
     dir.allow_targets("127.0.0.1");
     dir.ok(&["upstream", "set", "drupal", &format!("url={url}/jsonrpc")]);
-    let told = import(&site, &dir, "Bearer ada", &["--dry-run"]).stderr();
+    let stderr = import(&site, &dir, "Bearer ada", &["--dry-run"]).stderr();
     let keys = "calls = \"per_tool\", null_is_absent = true";
-    assert!(told.contains(&format!("upstream `drupal` would be set: {keys}")), "{told}");
-    let told = import(&site, &dir, "Bearer ada", &[]).stderr();
-    assert!(told.contains(&format!("set upstream `drupal`: {keys}")), "{told}");
-    let told = import(&site, &dir, "Bearer ada", &[]).stderr();
-    assert!(!told.contains("upstream `drupal`:"), "{told}");
+    assert!(stderr.contains(&format!("upstream `drupal` would be set: {keys}")), "{stderr}");
+    let stderr = import(&site, &dir, "Bearer ada", &[]).stderr();
+    assert!(stderr.contains(&format!("set upstream `drupal`: {keys}")), "{stderr}");
+    let stderr = import(&site, &dir, "Bearer ada", &[]).stderr();
+    assert!(!stderr.contains("upstream `drupal`:"), "{stderr}");
     let server = dir.serve(&[]);
     let reply = server.invoke("", "probe.whoami", &json!({}));
     assert_eq!(reply.json()["result"]["roles"], json!(["anonymous"]), "{}", reply.body);
     let reply = server.invoke("", "probe.echo", &json!({"text": "a", "deep": null}));
     assert_eq!(reply.status, 404, "the recording has no such call: {}", reply.body);
-    let asked = site.fake.log.requests();
-    let sent: Vec<&str> = asked.iter().rev().take(2).map(ReceivedRequest::target).collect();
+    let requests = site.fake.log.requests();
+    let sent: Vec<&str> = requests.iter().rev().take(2).map(ReceivedRequest::target).collect();
     assert_eq!(sent, ["POST /mcp/tools/probe.echo", "POST /mcp/tools/probe.whoami"]);
-    let params = &asked.last().unwrap().body["params"];
+    let params = &requests.last().unwrap().body["params"];
     assert_eq!(params, &json!({"text": "a", "times": 1}), "null is absent");
     drop(server);
     dir.ok(&["upstream", "remove", "drupal"]);
     dir.write("callgate.toml", &format!("[upstreams.drupal]\nurl = \"{url}/jsonrpc\"\n"));
-    let told = import(&site, &dir, "Bearer ada", &[]).stderr();
+    let stderr = import(&site, &dir, "Bearer ada", &[]).stderr();
     let note = "note: [upstreams.drupal] in the configuration should also have\n\
                 calls = \"per_tool\"\nnull_is_absent = true\n";
-    assert!(told.contains(note), "{told}");
+    assert!(stderr.contains(note), "{stderr}");
     // Before version 1.4 of `jsonrpc_mcp`, there is one URL for all tools.
-    site.rule(|asked| (asked.target() == "GET /mcp/tools/invoke").then(|| drupal_site::page(405)));
-    let told = import(&site, &dir, "Bearer ada", &[]).stderr();
-    assert!(!told.contains("per_tool"), "{told}");
+    site.rule(|request| {
+        (request.target() == "GET /mcp/tools/invoke").then(|| drupal_site::page(405))
+    });
+    let stderr = import(&site, &dir, "Bearer ada", &[]).stderr();
+    assert!(!stderr.contains("per_tool"), "{stderr}");
 }

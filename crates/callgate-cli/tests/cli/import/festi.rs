@@ -45,32 +45,32 @@ fn application() -> TestDirectory {
     dir
 }
 
-fn import(dir: &TestDirectory, more: &[&str]) -> CommandOutput {
-    dir.run(&[&["import", "festi", "sqlite:festi.db"], more].concat()).succeeded()
+fn import(dir: &TestDirectory, options: &[&str]) -> CommandOutput {
+    dir.run(&[&["import", "festi", "sqlite:festi.db"], options].concat()).expect_success()
 }
 
 #[test]
 fn festi_methods_are_imported_with_the_sections_of_their_actions() {
     let dir = application();
     let before = std::fs::read(dir.path("festi.db")).unwrap();
-    let ran = import(&dir, &["--upstream", "php", "--dry-run"]);
-    insta::assert_snapshot!(format!("{}---\n{}", ran.stdout(), ran.stderr()));
-    let ran = import(&dir, &["--upstream", "php"]);
-    insta::assert_snapshot!(ran.stdout());
+    let output = import(&dir, &["--upstream", "php", "--dry-run"]);
+    insta::assert_snapshot!(format!("{}---\n{}", output.stdout(), output.stderr()));
+    let output = import(&dir, &["--upstream", "php"]);
+    insta::assert_snapshot!(output.stdout());
     insta::assert_snapshot!(dir.ok(&["export"]));
-    let again = import(&dir, &["--upstream", "php"]).stdout();
-    assert!(again.contains("nothing changed"), "{again}");
+    let repeated = import(&dir, &["--upstream", "php"]).stdout();
+    assert!(repeated.contains("nothing changed"), "{repeated}");
     assert_eq!(dir.tool("getProjects")["inputSchema"]["properties"], json!({}));
     assert_eq!(dir.tool("deleteUser")["outputSchema"], json!({"type": "boolean"}));
     assert!(dir.tool("getProjects").get("outputSchema").is_none(), "it gives its `Response`");
     assert_eq!(std::fs::read(dir.path("festi.db")).unwrap(), before, "it is only read");
-    assert_eq!(beside(&dir), 0);
+    assert_eq!(sidecar_file_count(&dir), 0);
 }
 
 /// Returns the number of files beside the database.
-fn beside(dir: &TestDirectory) -> usize {
-    let all = std::fs::read_dir(dir.path("")).unwrap().map(|entry| entry.unwrap().file_name());
-    all.filter(|name| name.to_string_lossy().starts_with("festi.db-")).count()
+fn sidecar_file_count(dir: &TestDirectory) -> usize {
+    let names = std::fs::read_dir(dir.path("")).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().starts_with("festi.db-")).count()
 }
 
 #[test]
@@ -79,30 +79,33 @@ fn a_database_with_a_write_ahead_log_is_not_written() {
     dir.sql("festi.db", "PRAGMA journal_mode = WAL");
     let before = std::fs::read(dir.path("festi.db")).unwrap();
     assert!(import(&dir, &[]).stdout().contains("5 added"));
-    assert_eq!((std::fs::read(dir.path("festi.db")).unwrap() == before, beside(&dir)), (true, 0));
+    assert_eq!(
+        (std::fs::read(dir.path("festi.db")).unwrap() == before, sidecar_file_count(&dir)),
+        (true, 0)
+    );
 }
 
 #[test]
 fn festi_users_keep_their_grants_and_a_zero_denies() {
     let dir = application();
     import(&dir, &["--users"]);
-    let may = |id: &str, user: &str| {
-        let shown = dir.run(&["method", "show", id, "--user", user]);
-        let shown = shown.stdout();
-        let line = shown.lines().find(|line| line.contains(user)).unwrap_or_default();
+    let decision = |id: &str, user: &str| {
+        let output = dir.run(&["method", "show", id, "--user", user]);
+        let stdout = output.stdout();
+        let line = stdout.lines().find(|line| line.contains(user)).unwrap_or_default();
         format!("{id} {line}")
     };
-    let all: Vec<String> =
+    let decisions: Vec<String> =
         ["getUserInfo", "deleteUser", "save", "getProjects", "batchCreateByProjectID"]
             .into_iter()
-            .flat_map(|id| [may(id, "ada"), may(id, "bob")])
+            .flat_map(|id| [decision(id, "ada"), decision(id, "bob")])
             .collect();
-    insta::assert_snapshot!(all.join("\n"));
+    insta::assert_snapshot!(decisions.join("\n"));
     assert!(!dir.ok(&["user", "list", "--json"]).contains("s3cret"));
 }
 
 #[test]
-fn existing_users_are_not_changed_or_confused() {
+fn existing_users_are_not_changed_or_mistaken_for_users_of_the_source() {
     let dir = application();
     dir.sql(
         "callgate.db",
@@ -111,8 +114,8 @@ fn existing_users_are_not_changed_or_confused() {
          INSERT INTO sections (id, caption, ident, mask) VALUES (5, 'Mine', 'user_management', 2);
          INSERT INTO sections_user_types_permission (id_section, id_user_type, value) VALUES (5, 7, 4);",
     );
-    let ran = import(&dir, &["--users", "--dry-run"]);
-    let shown: Vec<String> = format!("{}{}", ran.stdout(), ran.stderr())
+    let output = import(&dir, &["--users", "--dry-run"]);
+    let lines: Vec<String> = format!("{}{}", output.stdout(), output.stderr())
         .lines()
         .filter(|line| {
             ["+ section", "+ role", "+ user", "+ grant", "access", "note: role", "note: user"]
@@ -121,7 +124,7 @@ fn existing_users_are_not_changed_or_confused() {
         })
         .map(ToOwned::to_owned)
         .collect();
-    insta::assert_snapshot!(shown.join("\n"));
+    insta::assert_snapshot!(lines.join("\n"));
     import(&dir, &["--users"]);
     assert!(import(&dir, &["--users"]).stdout().contains("nothing changed"));
     let sections = dir.ok(&["section", "list"]);
@@ -151,11 +154,12 @@ fn a_new_user_does_not_inherit_the_rows_of_a_deleted_one() {
          INSERT INTO callgate_credentials (id_user, upstream, secret, set_at)
              VALUES (128, 'shop', 's3cret', 1);",
     );
-    let ran = import(&dir, &["--users", "--dry-run"]);
-    let shown = format!("{}{}", ran.stdout(), ran.stderr());
-    let starts = ["+ role", "+ user", "+ grant", "note: role", "note: user", "note: the grants of"];
-    let is_about = |line: &&str| starts.iter().any(|start| line.starts_with(start));
-    insta::assert_snapshot!(shown.lines().filter(is_about).collect::<Vec<_>>().join("\n"));
+    let output = import(&dir, &["--users", "--dry-run"]);
+    let text = format!("{}{}", output.stdout(), output.stderr());
+    let prefixes =
+        ["+ role", "+ user", "+ grant", "note: role", "note: user", "note: the grants of"];
+    let has_prefix = |line: &&str| prefixes.iter().any(|prefix| line.starts_with(prefix));
+    insta::assert_snapshot!(text.lines().filter(has_prefix).collect::<Vec<_>>().join("\n"));
     import(&dir, &["--users"]);
     assert!(import(&dir, &["--users"]).stdout().contains("nothing changed"));
 }
@@ -167,8 +171,8 @@ fn a_database_with_missing_tables_is_read() {
         "festi.db",
         "CREATE TABLE rpc_methods (method TEXT); INSERT INTO rpc_methods VALUES ('getUser');",
     );
-    let ran = import(&dir, &["--table-prefix", "app_"]);
-    insta::assert_snapshot!(format!("{}---\n{}", ran.stdout(), ran.stderr()));
+    let output = import(&dir, &["--table-prefix", "app_"]);
+    insta::assert_snapshot!(format!("{}---\n{}", output.stdout(), output.stderr()));
 }
 
 #[test]
@@ -180,7 +184,7 @@ fn unreadable_festi_databases_are_reported_with_hints() {
         "CREATE TABLE rpc_methods (rpc_method TEXT); CREATE TABLE app_section_actions (mask INT)",
     );
     dir.write("text.db", "this is no database, whatever its name says; it is only text in a file");
-    let mut told = String::new();
+    let mut errors = String::new();
     for arguments in [
         &["oracle://root:s3cret@localhost/festi"][..],
         &["sqlite:nowhere.db"],
@@ -189,15 +193,15 @@ fn unreadable_festi_databases_are_reported_with_hints() {
         &["sqlite:other.db"],
         &["sqlite:empty.db", "--upstream", "local"],
     ] {
-        let (code, talk) = dir.run(&[&["import", "festi"], arguments].concat()).failure();
+        let (code, stderr) = dir.run(&[&["import", "festi"], arguments].concat()).failure();
         assert_eq!(code, 1);
-        told += &talk;
+        errors += &stderr;
     }
-    let ran = dir.run(&["import", "festi", "sqlite:empty.db", "--table-prefix", "a-b"]);
-    told += &ran.stderr();
-    assert!(!told.contains("s3cret"), "{told}");
+    let output = dir.run(&["import", "festi", "sqlite:empty.db", "--table-prefix", "a-b"]);
+    errors += &output.stderr();
+    assert!(!errors.contains("s3cret"), "{errors}");
     assert!(!dir.path("nowhere.db").exists());
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(errors);
 }
 
 /// The methods of the Festi database as PHP source, with sections and without masks.
@@ -232,7 +236,7 @@ const SOURCE: &str = "<?php
     }";
 
 #[test]
-fn php_source_and_database_do_not_loosen_each_other() {
+fn imports_of_php_source_and_database_do_not_weaken_sections_of_each_other() {
     let dir = application();
     import(&dir, &[]);
     dir.write("My.php", SOURCE);
@@ -244,10 +248,10 @@ fn php_source_and_database_do_not_loosen_each_other() {
         assert_eq!(sections("save"), json!({"projects": "write", "log": "read", "audit": "write"}));
         assert_eq!(sections("batchCreateByProjectID"), json!({"projects": "closed"}));
     };
-    let said = source();
+    let stdout = source();
     assert!(
-        said.contains("kept     save: sections, because another kind of source requires more\n"),
-        "{said}"
+        stdout.contains("kept     save: sections, because another kind of source requires more\n"),
+        "{stdout}"
     );
     check();
     for _ in 0..2 {
@@ -280,7 +284,7 @@ fn sections_of_a_database_take_precedence_over_the_command_line() {
 #[test]
 fn the_strictest_of_several_actions_is_required() {
     // The first action needs read.
-    for (more, expected) in [
+    for (sql, expected) in [
         ("UPDATE more SET mask = '6' WHERE id = 1", "execute"),
         ("UPDATE more SET mask = '6' WHERE id = 2", "execute"),
         ("UPDATE more SET mask = '6' || id", "closed"),
@@ -291,7 +295,7 @@ fn the_strictest_of_several_actions_is_required() {
             "festi.db",
             "CREATE TABLE more (id INT, mask TEXT); INSERT INTO more VALUES (1, '2'), (2, '4');",
         );
-        dir.sql("festi.db", more);
+        dir.sql("festi.db", sql);
         dir.sql(
             "festi.db",
             "INSERT INTO festi_section_actions (id_section, plugin, method, mask, comment)
@@ -299,7 +303,7 @@ fn the_strictest_of_several_actions_is_required() {
         );
         import(&dir, &[]);
         let sections = dir.exported()["getUserInfo"]["sections"].clone();
-        assert_eq!(sections, json!({"user_management": expected}), "{more}");
+        assert_eq!(sections, json!({"user_management": expected}), "{sql}");
     }
 }
 
@@ -313,8 +317,8 @@ fn a_method_that_moves_to_another_plugin_is_not_a_manual_change() {
         "UPDATE rpc_methods SET plugin = 'Other' WHERE method = 'deleteUser';
          UPDATE festi_section_actions SET plugin = 'Other', mask = '4' WHERE method = 'deleteUser'",
     );
-    let said = import(&dir, &[]).stdout();
-    assert!(said.contains("1 changed") && said.contains("0 kept"), "{said}");
+    let stdout = import(&dir, &[]).stdout();
+    assert!(stdout.contains("1 changed") && stdout.contains("0 kept"), "{stdout}");
     assert_eq!(sections(), json!({"user_management": "write"}));
     dir.ok(&["method", "set", "deleteUser", "--section", "user_management:execute"]);
     dir.sql(
@@ -322,8 +326,8 @@ fn a_method_that_moves_to_another_plugin_is_not_a_manual_change() {
         "UPDATE rpc_methods SET plugin = 'Third' WHERE method = 'deleteUser';
          UPDATE festi_section_actions SET plugin = 'Third', mask = '2' WHERE method = 'deleteUser'",
     );
-    let said = import(&dir, &[]).stdout();
-    assert!(said.contains("kept     deleteUser: sections, changed by hand\n"), "{said}");
+    let stdout = import(&dir, &[]).stdout();
+    assert!(stdout.contains("kept     deleteUser: sections, changed by hand\n"), "{stdout}");
     assert_eq!(sections(), json!({"user_management": "execute"}));
 }
 
@@ -338,10 +342,10 @@ fn a_second_application_does_not_change_the_sections_of_the_first() {
          UPDATE festi_section_actions SET mask = '2' WHERE method = 'deleteUser'",
     );
     let second = || dir.ok(&["import", "festi", "sqlite:second.db", "--upstream", "two"]);
-    let said = second();
+    let stdout = second();
     let refused = "refused  second.deleteUser: a method of upstream `one` has the same \
                    plugin `MyPlugin` and function `deleteUser`, but requires different sections\n";
-    assert!(said.contains(refused), "{said}");
+    assert!(stdout.contains(refused), "{stdout}");
     let methods = dir.exported();
     assert_eq!(methods["deleteUser"]["sections"], json!({"user_management": "execute"}));
     assert_eq!(methods["second.getUserInfo"]["sections"], json!({"user_management": "read"}));
@@ -353,9 +357,9 @@ fn a_second_application_does_not_change_the_sections_of_the_first() {
         "UPDATE festi_section_actions SET mask = '6' WHERE method = 'getuserinfo';
          UPDATE rpc_methods SET plugin = 'MyPlugin', method = 'deleteUser' WHERE method = 'save'",
     );
-    let said = second();
-    assert!(said.contains("refused  second.getUserInfo: a method of upstream `one`"), "{said}");
-    assert!(said.contains("refused  second.save: a method of upstream `one`"), "{said}");
+    let stdout = second();
+    assert!(stdout.contains("refused  second.getUserInfo: a method of upstream `one`"), "{stdout}");
+    assert!(stdout.contains("refused  second.save: a method of upstream `one`"), "{stdout}");
     assert_eq!(dir.exported()["getUserInfo"]["sections"], json!({"user_management": "read"}));
     assert!(import(&dir, &["--upstream", "one"]).stdout().contains("nothing changed"));
 }

@@ -11,11 +11,11 @@ use crate::support::TestDirectory;
 /// Returns a service with signatures and help. `is_listed` decides whether its list of methods
 /// contains the methods of introspection.
 fn service(is_listed: bool) -> FakeService {
-    FakeService::service(move |method, params| {
-        let own = ["system.listMethods", "system.methodSignature", "system.methodHelp"];
-        let own = own.map(Value::from).into_iter().filter(|_| is_listed);
+    FakeService::json_rpc(move |method, params| {
+        let introspection = ["system.listMethods", "system.methodSignature", "system.methodHelp"];
+        let introspection = introspection.map(Value::from).into_iter().filter(|_| is_listed);
         let names = ["item.get", "item.add", "odd", "system.multicall", "system.hostname", "odd"];
-        let names = names.map(Value::from).into_iter().chain(own);
+        let names = names.map(Value::from).into_iter().chain(introspection);
         match (method, params[0].as_str()) {
             ("system.listMethods", _) => Some(names.collect()),
             ("system.methodSignature", Some("item.get")) => Some(json!([["struct", "int"]])),
@@ -36,10 +36,10 @@ fn listed_methods_have_their_signatures_and_help() {
     for is_listed in [true, false] {
         let service = service(is_listed);
         let dir = TestDirectory::migrated();
-        let ran = dir.run(&["import", "introspect", &service.url("/RPC2"), "--dry-run"]);
+        let output = dir.run(&["import", "introspect", &service.url("/RPC2"), "--dry-run"]);
         if is_listed {
-            let talk = service.hide(&ran.stderr());
-            insta::assert_snapshot!(format!("{talk}\n{}", ran.stdout()));
+            let stderr = service.mask_port(&output.stderr());
+            insta::assert_snapshot!(format!("{stderr}\n{}", output.stdout()));
         }
         dir.ok(&["import", "introspect", &service.url("/RPC2")]);
         let methods = dir.exported();
@@ -55,11 +55,11 @@ fn listed_methods_have_their_signatures_and_help() {
         assert_eq!(methods.len(), 4, "`system.hostname` is a method like others");
         assert!(dir.ok(&["import", "introspect", &service.url("/")]).contains("nothing changed"));
         // Parameters without a type survive an export and an import in both formats.
-        for form in ["manifest", "openrpc"] {
-            let other = TestDirectory::migrated();
-            other.write("exported", &dir.ok(&["export", "--format", form]));
-            other.ok(&["import", form, "exported"]);
-            assert_eq!(other.exported(), methods, "{form}");
+        for format in ["manifest", "openrpc"] {
+            let other_dir = TestDirectory::migrated();
+            other_dir.write("exported", &dir.ok(&["export", "--format", format]));
+            other_dir.ok(&["import", format, "exported"]);
+            assert_eq!(other_dir.exported(), methods, "{format}");
         }
     }
 }
@@ -88,18 +88,22 @@ const ERRORS: [(i64, &str, bool); 17] = [
 ];
 
 #[test]
-fn a_refused_description_is_noted_and_does_not_remove_a_known_one() {
+fn a_refused_description_is_noted_and_does_not_remove_an_imported_description() {
     for (code, message, is_unknown) in ERRORS {
         for is_listed in [true, false] {
             let fails = Arc::new(AtomicBool::new(true));
-            let now = Arc::clone(&fails);
-            let service = FakeService::start(move |asked| {
-                let (body, own) = (&asked.body, ["system.listMethods", "system.methodHelp"]);
-                let listed = own.into_iter().filter(|_| is_listed).chain(["item.get", "item.list"]);
+            let is_failing = Arc::clone(&fails);
+            let service = FakeService::start(move |request| {
+                let (body, introspection) =
+                    (&request.body, ["system.listMethods", "system.methodHelp"]);
+                let listed = introspection
+                    .into_iter()
+                    .filter(|_| is_listed)
+                    .chain(["item.get", "item.list"]);
                 let mut reply = json!({"jsonrpc": "2.0", "id": body["id"]});
                 match body["method"].as_str() {
                     Some("system.listMethods") => reply["result"] = listed.collect(),
-                    Some("system.methodHelp") if !now.load(Ordering::SeqCst) => {
+                    Some("system.methodHelp") if !is_failing.load(Ordering::SeqCst) => {
                         reply["result"] = json!("Returns one item, and deletes it.");
                     }
                     Some("system.methodHelp") => {
@@ -116,9 +120,9 @@ fn a_refused_description_is_noted_and_does_not_remove_a_known_one() {
                  are imported without help; methods that were imported before keep their help"
             );
             let import_while_refused = || {
-                let ran = dir.run(&import);
-                assert!(ran.0.status.success(), "{message}: {}", ran.stderr());
-                assert_eq!(!is_unknown, ran.stderr().contains(&note), "{}", ran.stderr());
+                let output = dir.run(&import);
+                assert!(output.0.status.success(), "{message}: {}", output.stderr());
+                assert_eq!(!is_unknown, output.stderr().contains(&note), "{}", output.stderr());
             };
             import_while_refused();
             assert!(dir.exported()["item.get"].get("description").is_none());
@@ -135,14 +139,14 @@ fn a_refused_description_is_noted_and_does_not_remove_a_known_one() {
 }
 
 #[test]
-fn a_service_that_is_lost_while_it_describes_its_methods_ends_the_import() {
-    let service = FakeService::start(|asked| match asked.method() {
-        "system.listMethods" => asked.result(json!(["item.get"])),
+fn an_import_fails_if_the_connection_closes_while_methods_are_described() {
+    let service = FakeService::start(|request| match request.method() {
+        "system.listMethods" => request.result(json!(["item.get"])),
         _ => FakeResponse::close(),
     });
     let dir = TestDirectory::migrated();
-    let told = dir.run(&["import", "introspect", &service.url("/")]).failure().1;
-    assert!(told.contains("system.methodSignature of `item.get`: "), "{told}");
+    let stderr = dir.run(&["import", "introspect", &service.url("/")]).failure().1;
+    assert!(stderr.contains("system.methodSignature of `item.get`: "), "{stderr}");
     assert!(dir.exported().is_empty());
 }
 
@@ -163,24 +167,24 @@ fn parameters_without_names_are_positional() {
     }
     let reply = server.invoke("", "item.get", &json!({"param1": "x"}));
     assert_eq!(reply.status, 400, "{}", reply.body);
-    let shown = server.get("", "/mcp/tools/describe?name=odd").body;
-    assert!(!shown.contains("x-callgate"), "{shown}");
+    let description = server.get("", "/mcp/tools/describe?name=odd").body;
+    assert!(!description.contains("x-callgate"), "{description}");
 }
 
 #[test]
-fn a_service_that_lists_nothing_is_an_error() {
+fn a_service_without_a_valid_list_of_methods_is_an_error() {
     let dir = TestDirectory::migrated();
-    let mut told = String::new();
-    let none = FakeService::service(|_, _| None);
-    let odd = FakeService::service(|_, _| Some(json!({"methods": []})));
-    let many = FakeService::service(|_, _| {
+    let mut errors = String::new();
+    let none = FakeService::json_rpc(|_, _| None);
+    let invalid = FakeService::json_rpc(|_, _| Some(json!({"methods": []})));
+    let many = FakeService::json_rpc(|_, _| {
         Some((0..10_001).map(|number| Value::from(format!("m{number}"))).collect())
     });
-    for service in [&none, &odd, &many] {
-        let (_, talk) = dir.run(&["import", "introspect", &service.url("/rpc")]).failure();
-        told.push_str(&service.hide(&talk));
+    for service in [&none, &invalid, &many] {
+        let (_, stderr) = dir.run(&["import", "introspect", &service.url("/rpc")]).failure();
+        errors.push_str(&service.mask_port(&stderr));
     }
-    insta::assert_snapshot!(told, @"
+    insta::assert_snapshot!(errors, @"
     callgate: http://127.0.0.1:[port]/rpc does not list its methods
       POST system.listMethods: Method not found (code -32601)
     hint: import an OpenRPC document or a manifest instead

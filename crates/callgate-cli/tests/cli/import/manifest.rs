@@ -52,10 +52,11 @@ fn import(dir: &TestDirectory, text: &str) -> String {
 #[test]
 fn a_manifest_covers_every_column_of_the_registry() {
     let dir = TestDirectory::migrated();
-    let said = import(&dir, MANIFEST);
+    let stdout = import(&dir, MANIFEST);
     assert!(
-        said.ends_with("3 added, 0 changed, 0 removed, 1 hidden, 0 kept, 0 refused, 0 unchanged\n"),
-        "{said}"
+        stdout
+            .ends_with("3 added, 0 changed, 0 removed, 1 hidden, 0 kept, 0 refused, 0 unchanged\n"),
+        "{stdout}"
     );
     insta::assert_json_snapshot!(dir.tool("order.get"));
     let order: Vec<String> = dir.tool("order.cancel")["inputSchema"]["properties"]
@@ -69,24 +70,24 @@ fn a_manifest_covers_every_column_of_the_registry() {
 }
 
 #[test]
-fn the_schema_of_the_format_accepts_manifests_and_finds_mistakes() {
+fn the_manifest_schema_accepts_valid_manifests_and_rejects_invalid_ones() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/manifest.schema.json");
     let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let schema = jsonschema::draft202012::new(&schema).unwrap();
-    let written: Value = toml::from_str(MANIFEST).unwrap();
-    assert!(schema.is_valid(&written), "{:?}", schema.iter_errors(&written).next());
+    let manifest: Value = toml::from_str(MANIFEST).unwrap();
+    assert!(schema.is_valid(&manifest), "{:?}", schema.iter_errors(&manifest).next());
     let dir = TestDirectory::migrated();
     import(&dir, MANIFEST);
     let exported: Value = serde_json::from_str(&dir.ok(&["export"])).unwrap();
     assert!(schema.is_valid(&exported), "{:?}", schema.iter_errors(&exported).next());
-    for wrong in [
+    for invalid in [
         json!({"methods": [{}]}),
         json!({"methods": [{"id": "a", "saftey": "read_only"}]}),
         json!({"methods": [{"id": "a", "params": [{"name": "x", "typ": "int"}]}]}),
         json!({"methods": [{"id": "a", "sections": {"x": "all"}}]}),
         json!({"types": {"A": {"fields": [{}]}}}),
     ] {
-        assert!(!schema.is_valid(&wrong), "{wrong}");
+        assert!(!schema.is_valid(&invalid), "{invalid}");
     }
 }
 
@@ -96,13 +97,13 @@ fn a_round_trip_changes_nothing() {
     import(&dir, MANIFEST);
     assert!(import(&dir, MANIFEST).contains("nothing changed"));
     let manifest = dir.ok(&["export"]);
-    let said = import(&dir, &manifest);
-    assert!(said.contains("nothing changed"), "{said}");
+    let stdout = import(&dir, &manifest);
+    assert!(stdout.contains("nothing changed"), "{stdout}");
     assert_eq!(dir.ok(&["export"]), manifest);
-    let other = TestDirectory::migrated();
-    assert!(import(&other, &manifest).contains("3 added"));
-    assert_eq!(other.ok(&["export"]), manifest);
-    assert_eq!(other.ok(&["method", "list"]), dir.ok(&["method", "list"]));
+    let other_dir = TestDirectory::migrated();
+    assert!(import(&other_dir, &manifest).contains("3 added"));
+    assert_eq!(other_dir.ok(&["export"]), manifest);
+    assert_eq!(other_dir.ok(&["method", "list"]), dir.ok(&["method", "list"]));
 }
 
 #[test]
@@ -119,21 +120,21 @@ fn rows_of_other_writers_survive_a_round_trip() {
            INSERT INTO rpc_methods (rpc_method) VALUES ('plain');
            INSERT INTO rpc_methods (rpc_method, upstream, title) VALUES ('code', 'local', 'Overlay');"#,
     );
-    let ran = dir.run(&["export"]);
-    insta::assert_snapshot!(ran.stderr());
-    let manifest = ran.stdout();
-    let said = import(&dir, &manifest);
-    assert!(said.contains("nothing changed"), "{said}");
-    let other = TestDirectory::migrated();
-    let said = import(&other, &manifest);
-    assert!(said.contains("3 added"), "{said}");
-    let needs = |dir: &TestDirectory| dir.exported()["user.get"]["sections"].clone();
-    assert_eq!(needs(&other), json!({"log": "closed", "users": "write"}));
-    assert_eq!(needs(&other), needs(&dir));
+    let output = dir.run(&["export"]);
+    insta::assert_snapshot!(output.stderr());
+    let manifest = output.stdout();
+    let stdout = import(&dir, &manifest);
+    assert!(stdout.contains("nothing changed"), "{stdout}");
+    let other_dir = TestDirectory::migrated();
+    let stdout = import(&other_dir, &manifest);
+    assert!(stdout.contains("3 added"), "{stdout}");
+    let sections = |dir: &TestDirectory| dir.exported()["user.get"]["sections"].clone();
+    assert_eq!(sections(&other_dir), json!({"log": "closed", "users": "write"}));
+    assert_eq!(sections(&other_dir), sections(&dir));
 }
 
 #[test]
-fn a_list_of_sections_without_names_is_closed_here_and_after_an_export() {
+fn a_method_with_empty_section_names_is_closed_before_and_after_an_export() {
     let dir = TestDirectory::migrated();
     dir.sql(
         "callgate.db",
@@ -141,33 +142,33 @@ fn a_list_of_sections_without_names_is_closed_here_and_after_an_export() {
     );
     assert_eq!(dir.serve(&[]).tools(""), ["open"]);
     let manifest = dir.ok(&["export"]);
-    let other = TestDirectory::migrated();
-    import(&other, &manifest);
-    assert_eq!(other.serve(&[]).tools(""), ["open"]);
+    let other_dir = TestDirectory::migrated();
+    import(&other_dir, &manifest);
+    assert_eq!(other_dir.serve(&[]).tools(""), ["open"]);
 }
 
 #[test]
 fn an_invalid_manifest_is_reported_with_its_position() {
     let dir = TestDirectory::migrated();
-    let mut told = String::new();
-    for wrong in [
+    let mut errors = String::new();
+    for invalid in [
         "methods = 1",
         "[[methods]]\nid = \"a\"\nsaftey = \"read_only\"",
         "[[methods]]\nid = \"a\"\nsections = { x = \"all\" }",
         "{\"methods\": [{}]}",
         "[[methods]]\nid = ",
     ] {
-        dir.write("manifest", wrong);
-        let (code, talk) = dir.run(&["import", "manifest", "manifest"]).failure();
+        dir.write("manifest", invalid);
+        let (code, stderr) = dir.run(&["import", "manifest", "manifest"]).failure();
         assert_eq!(code, 1);
-        told.push_str(&talk);
+        errors.push_str(&stderr);
     }
-    insta::assert_snapshot!(told);
-    let said = import(
+    insta::assert_snapshot!(errors);
+    let stdout = import(
         &dir,
         r#"{"methods": [{"id": "a", "params": ["int|"]}, {"id": "b", "params": [{"nom": 1}]}, {"id": "c"}]}"#,
     );
-    insta::assert_snapshot!(said);
+    insta::assert_snapshot!(stdout);
 }
 
 #[test]
@@ -178,47 +179,47 @@ fn an_openrpc_document_is_exported_and_imported_again() {
     insta::assert_snapshot!(document);
     let parsed: Value = serde_json::from_str(&document).unwrap();
     assert_eq!(parsed["methods"].as_array().unwrap().len(), 2);
-    let all = dir.ok(&["export", "--format", "openrpc"]);
-    let other = TestDirectory::migrated();
-    assert!(other.import(&all, &[]).contains("3 added"));
-    assert_eq!(other.ok(&["export", "--format", "openrpc"]), all);
+    let full_document = dir.ok(&["export", "--format", "openrpc"]);
+    let other_dir = TestDirectory::migrated();
+    assert!(other_dir.import(&full_document, &[]).contains("3 added"));
+    assert_eq!(other_dir.ok(&["export", "--format", "openrpc"]), full_document);
 }
 
 /// The items of the last parameter are separate parameters, which OpenRPC cannot express.
 #[test]
 fn variadic_parameters_survive_an_export_as_openrpc() {
-    let service = FakeService::service(|_, params| Some(params.clone()));
+    let service = FakeService::json_rpc(|_, params| Some(params.clone()));
     let table = format!("[upstreams.default]\nurl = \"{}\"\n", service.url("/"));
     let dir = TestDirectory::migrated();
     let param = ["--param", "string $sort", "--param", "int ...$ids"];
     let style = ["--read-only", "--params-by", "position"];
     dir.ok(&[&["method", "add", "pet.find"][..], &param, &style].concat());
     let document = dir.ok(&["export", "--format", "openrpc"]);
-    let other = TestDirectory::migrated();
-    other.import(&document, &[]);
-    assert_eq!(other.ok(&["export", "--format", "openrpc"]), document);
-    for dir in [dir, other] {
+    let other_dir = TestDirectory::migrated();
+    other_dir.import(&document, &[]);
+    assert_eq!(other_dir.ok(&["export", "--format", "openrpc"]), document);
+    for dir in [dir, other_dir] {
         dir.write("callgate.toml", &table);
         assert!(!dir.tool("pet.find").to_string().contains("x-callgate"));
-        let sent = dir.ok(&["call", "pet.find", r#"{"sort": "a", "ids": [1, 2]}"#]);
-        assert_eq!(sent, "[\"a\",1,2]\n");
+        let stdout = dir.ok(&["call", "pet.find", r#"{"sort": "a", "ids": [1, 2]}"#]);
+        assert_eq!(stdout, "[\"a\",1,2]\n");
     }
 }
 
 #[test]
 fn a_replaced_class_is_reported() {
     let dir = TestDirectory::migrated();
-    let of = |name: &str, field: &str| {
+    let manifest = |name: &str, field: &str| {
         format!(
             "name = \"{name}\"\n[[methods]]\nid = \"{name}.get\"\nparams = [\"Pet $pet\"]\n\
              [types.Pet]\nfields = [{{ name = \"{field}\", type = \"int\" }}]\n"
         )
     };
-    for (name, field, is_told) in [("a", "id", false), ("a", "id", false), ("b", "age", true)] {
-        dir.write("manifest.toml", &of(name, field));
-        let talk = dir.run(&["import", "manifest", "manifest.toml"]).stderr();
+    for (name, field, is_noted) in [("a", "id", false), ("a", "id", false), ("b", "age", true)] {
+        dir.write("manifest.toml", &manifest(name, field));
+        let stderr = dir.run(&["import", "manifest", "manifest.toml"]).stderr();
         let note = "this source replaces the fields of these classes: `default:Pet`";
-        assert_eq!(talk.contains(note), is_told, "{talk}");
+        assert_eq!(stderr.contains(note), is_noted, "{stderr}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{document, reading, with_components};
+use super::{document, simple_method, with_components};
 use crate::fake::FakeService;
 use crate::support::TestDirectory;
 
@@ -26,55 +26,56 @@ fn parameters_become_an_input_schema_in_order_with_names_that_clients_accept() {
 }
 
 #[test]
-fn parameters_are_sent_either_way_without_param_structure() {
+fn the_parameter_style_is_either_without_param_structure() {
     let dir = TestDirectory::migrated();
-    let with = |name: &str, structure: Option<&str>| {
-        let mut method = reading(name, "");
+    let method_with = |name: &str, structure: Option<&str>| {
+        let mut method = simple_method(name, "");
         if let Some(structure) = structure {
             method["paramStructure"] = json!(structure);
         }
         method
     };
-    let all = json!([
-        with("none", None),
-        with("position", Some("by-position")),
-        with("name", Some("by-name")),
-        with("either", Some("either")),
-        with("wrong", Some("sideways")),
+    let definitions = json!([
+        method_with("none", None),
+        method_with("position", Some("by-position")),
+        method_with("name", Some("by-name")),
+        method_with("either", Some("either")),
+        method_with("wrong", Some("sideways")),
     ]);
-    let said = dir.import(&document(&all), &[]);
-    assert!(said.contains("refused  wrong: `paramStructure`: expected `by-name`"), "{said}");
+    let stdout = dir.import(&document(&definitions), &[]);
+    assert!(stdout.contains("refused  wrong: `paramStructure`: expected `by-name`"), "{stdout}");
     let methods = dir.exported();
-    let by = |id: &str| methods[id].get("params_by").cloned().unwrap_or_default();
-    assert_eq!((by("none"), by("either")), (json!("either"), json!("either")));
-    assert_eq!((by("name"), by("position")), (json!("name"), json!("position")));
+    let style = |id: &str| methods[id].get("params_by").cloned().unwrap_or_default();
+    assert_eq!((style("none"), style("either")), (json!("either"), json!("either")));
+    assert_eq!((style("name"), style("position")), (json!("name"), json!("position")));
 }
 
 #[test]
-fn parameter_style_of_a_source_stays_for_later_imports() {
+fn the_parameter_style_of_a_source_is_kept_for_later_imports() {
     let dir = TestDirectory::migrated();
     let styles = |dir: &TestDirectory| {
         let methods = dir.exported();
         methods.values().map(|method| method["params_by"].clone()).collect::<Vec<_>>()
     };
-    let one = document(&json!([reading("pet.get", "A pet.")]));
-    dir.import(&one, &["--params-by", "position-null"]);
-    let both = document(&json!([reading("pet.get", "A pet."), reading("pet.list", "Pets.")]));
-    let talk = dir.try_import(&both, &[]).stderr();
-    assert!(talk.contains("an earlier import set `--params-by position-null`"), "{talk}");
+    let first = document(&json!([simple_method("pet.get", "A pet.")]));
+    dir.import(&first, &["--params-by", "position-null"]);
+    let second =
+        document(&json!([simple_method("pet.get", "A pet."), simple_method("pet.list", "Pets.")]));
+    let stderr = dir.run_import(&second, &[]).stderr();
+    assert!(stderr.contains("an earlier import set `--params-by position-null`"), "{stderr}");
     assert_eq!(styles(&dir), [json!("position-null"), json!("position-null")]);
-    assert!(dir.import(&both, &[]).contains("nothing changed"));
-    dir.import(&both, &["--params-by", "described"]);
+    assert!(dir.import(&second, &[]).contains("nothing changed"));
+    dir.import(&second, &["--params-by", "described"]);
     assert_eq!(styles(&dir), [json!("either"), json!("either")]);
-    dir.import(&both, &[]);
+    dir.import(&second, &[]);
     assert_eq!(styles(&dir), [json!("either"), json!("either")]);
     // The names `positional` and `named` are also accepted, as in the configuration.
-    dir.import(&both, &["--params-by", "positional"]);
+    dir.import(&second, &["--params-by", "positional"]);
     dir.ok(&["method", "set", "pet.list", "--params-by", "named"]);
     assert_eq!(styles(&dir), [json!("position"), json!("name")]);
     let refused = dir.run(&["import", "openrpc", "openrpc.json", "--params-by", "order"]);
-    let (code, talk) = refused.failure();
-    assert!(code == 2 && talk.contains("expected `name`, `position`, `either`"), "{talk}");
+    let (code, stderr) = refused.failure();
+    assert!(code == 2 && stderr.contains("expected `name`, `position`, `either`"), "{stderr}");
 }
 
 #[test]
@@ -106,13 +107,13 @@ fn references_are_resolved_everywhere_and_inlined() {
 }
 
 #[test]
-fn recursive_and_exploding_definitions_terminate() {
+fn imports_of_recursive_and_exponential_definitions_terminate() {
     let dir = TestDirectory::migrated();
     let mut schemas = serde_json::Map::new();
     for level in 0..60 {
         let next = json!({"$ref": format!("#/components/schemas/L{}", level + 1)});
-        let both = json!({"type": "object", "properties": {"a": next, "b": next}});
-        schemas.insert(format!("L{level}"), both);
+        let nested = json!({"type": "object", "properties": {"a": next, "b": next}});
+        schemas.insert(format!("L{level}"), nested);
     }
     schemas.insert("L60".to_owned(), json!({"type": "string"}));
     schemas.insert(
@@ -126,20 +127,30 @@ fn recursive_and_exploding_definitions_terminate() {
         schemas.insert(format!("Chain{number}"), json!({"properties": {"next": next}}));
     }
     schemas.insert("Chain1100".to_owned(), json!({}));
-    let of = |name: &str| {
+    let method_with = |name: &str| {
         let schema = json!({"$ref": format!("#/components/schemas/{name}")});
         let mut method = with_params(&json!([{"name": "p", "schema": schema}]));
         method["name"] = json!(name);
         method
     };
-    let circle = json!({"$ref": "#/components/methods/X"});
-    let methods = json!([of("L0"), of("Tree"), of("A"), of("Chain0"), of("Chain1070"), circle]);
-    let components = json!({"schemas": schemas, "methods": {"X": circle}});
-    let said = dir.import(&with_components(&methods, &components), &[]);
-    assert!(said.contains("refused  Chain0: params: the schema needs more than 1000"), "{said}");
+    let circular = json!({"$ref": "#/components/methods/X"});
+    let methods = json!([
+        method_with("L0"),
+        method_with("Tree"),
+        method_with("A"),
+        method_with("Chain0"),
+        method_with("Chain1070"),
+        circular
+    ]);
+    let components = json!({"schemas": schemas, "methods": {"X": circular}});
+    let stdout = dir.import(&with_components(&methods, &components), &[]);
     assert!(
-        said.contains("refused  methods[5]: `$ref` to `#/components/methods/X` is circular"),
-        "{said}"
+        stdout.contains("refused  Chain0: params: the schema needs more than 1000"),
+        "{stdout}"
+    );
+    assert!(
+        stdout.contains("refused  methods[5]: `$ref` to `#/components/methods/X` is circular"),
+        "{stdout}"
     );
     for id in ["L0", "Tree", "A", "Chain1070"] {
         let schema = dir.tool(id)["inputSchema"].clone();
@@ -154,29 +165,29 @@ fn recursive_and_exploding_definitions_terminate() {
 fn nothing_outside_of_the_document_is_read() {
     let dir = TestDirectory::migrated();
     dir.write("other.json", r#"{"secret": {"type": "string"}}"#);
-    let of = |name: &str, reference: &str| {
+    let method_with = |name: &str, reference: &str| {
         let mut method =
             with_params(&json!([{"name": "p", "schema": {"items": {"$ref": reference}}}]));
         method["name"] = json!(name);
         method
     };
-    let mut foreign_result = reading("result", "");
+    let mut foreign_result = simple_method("result", "");
     foreign_result["result"] = json!({"name": "r", "schema": {"$ref": "other.json#/secret"}});
     foreign_result["errors"] = json!([{"$ref": "other.json#/secret"}]);
-    let all = json!([
-        of("file", "other.json#/secret"),
-        of("host", "http://127.0.0.1:1/x.json"),
-        of("nowhere", "#/components/schemas/None"),
-        of("anchor", "#name"),
+    let definitions = json!([
+        method_with("file", "other.json#/secret"),
+        method_with("host", "http://127.0.0.1:1/x.json"),
+        method_with("nowhere", "#/components/schemas/None"),
+        method_with("anchor", "#name"),
         {"$ref": "other.json#/method"},
         foreign_result,
     ]);
-    let ran = dir.try_import(&document(&all), &[]);
-    insta::assert_snapshot!(ran.stdout());
+    let output = dir.run_import(&document(&definitions), &[]);
+    insta::assert_snapshot!(output.stdout());
     let ids: Vec<String> = dir.exported().keys().cloned().collect();
     assert_eq!(ids, ["result"], "what is not needed need not be there");
     let note = "note: `result` has no output schema: result: ";
-    assert!(ran.stderr().contains(note), "{}", ran.stderr());
+    assert!(output.stderr().contains(note), "{}", output.stderr());
 }
 
 #[test]
@@ -204,17 +215,17 @@ fn an_embedded_schema_is_read_in_any_draft() {
 #[test]
 fn deprecated_methods_and_those_without_a_result_are_hidden() {
     let dir = TestDirectory::migrated();
-    let mut old = reading("old", "");
-    old["deprecated"] = json!(true);
-    let all = json!([
-        old,
+    let mut deprecated = simple_method("old", "");
+    deprecated["deprecated"] = json!(true);
+    let definitions = json!([
+        deprecated,
         {"name": "fire", "params": []},
         {"name": "forget", "params": [], "result": null},
-        reading("rpc.discover", ""),
-        reading("twice", "One."),
-        reading("twice", "Two."),
+        simple_method("rpc.discover", ""),
+        simple_method("twice", "One."),
+        simple_method("twice", "Two."),
     ]);
-    insta::assert_snapshot!(dir.import(&document(&all), &[]));
+    insta::assert_snapshot!(dir.import(&document(&definitions), &[]));
     let methods = dir.exported();
     for id in ["old", "fire", "forget"] {
         assert_eq!(methods[id]["exposed"], false, "{id}");
@@ -226,30 +237,30 @@ fn deprecated_methods_and_those_without_a_result_are_hidden() {
 #[test]
 fn output_schemas_are_imported_unless_disabled() {
     let dir = TestDirectory::migrated();
-    let all = document(&json!([with_params(&json!([])), reading("anything", "")]));
-    dir.import(&all, &["--no-output-schemas"]);
+    let source = document(&json!([with_params(&json!([])), simple_method("anything", "")]));
+    dir.import(&source, &["--no-output-schemas"]);
     assert!(dir.tool("m").get("outputSchema").is_none());
-    assert!(dir.import(&all, &[]).contains("1 changed"));
+    assert!(dir.import(&source, &[]).contains("1 changed"));
     assert_eq!(dir.tool("m")["outputSchema"], json!({"type": "string"}));
     assert!(dir.tool("anything").get("outputSchema").is_none(), "`{{}}` promises nothing");
 }
 
 #[test]
-fn texts_are_joined_and_servers_listed() {
+fn summary_and_description_are_joined_and_servers_are_listed() {
     let dir = TestDirectory::migrated();
     let result = json!({"name": "r"});
-    let of = |name: &str, summary: &str, description: &str| json!({"name": name, "summary": summary, "description": description, "result": result});
-    let mut whole: Value = serde_json::from_str(&document(&json!([
-        of("both", "Short.", "And long."),
-        of("same", "Long", "Long and more."),
-        of("one", "", "Only this."),
+    let method = |name: &str, summary: &str, description: &str| json!({"name": name, "summary": summary, "description": description, "result": result});
+    let mut parsed: Value = serde_json::from_str(&document(&json!([
+        method("both", "Short.", "And long."),
+        method("same", "Long", "Long and more."),
+        method("one", "", "Only this."),
     ])))
     .unwrap();
-    whole["servers"] = json!([
+    parsed["servers"] = json!([
         {"name": "main", "url": "http://127.0.0.1:9/rpc"}, {"url": "{x}"}, {"name": "none"},
     ]);
-    let talk = dir.try_import(&whole.to_string(), &[]).stderr();
-    assert!(talk.contains("server: http://127.0.0.1:9/rpc (main)\nserver: {x}\n"), "{talk}");
+    let stderr = dir.run_import(&parsed.to_string(), &[]).stderr();
+    assert!(stderr.contains("server: http://127.0.0.1:9/rpc (main)\nserver: {x}\n"), "{stderr}");
     let methods = dir.exported();
     let text = |id: &str| methods[id]["description"].as_str().unwrap().to_owned();
     assert_eq!(
@@ -259,10 +270,10 @@ fn texts_are_joined_and_servers_listed() {
 }
 
 #[test]
-fn every_version_is_read() {
+fn every_version_of_openrpc_is_imported() {
     for version in ["1.0.0-rc1", "1.0.0", "1.2.4", "1.2.6", "1.3.2", "1.4.1", "2.0"] {
         let dir = TestDirectory::migrated();
-        let document = document(&json!([reading("a", "")])).replace("1.3.2", version);
+        let document = document(&json!([simple_method("a", "")])).replace("1.3.2", version);
         assert!(dir.import(&document, &[]).contains("1 added"), "{version}");
     }
 }
@@ -270,8 +281,8 @@ fn every_version_is_read() {
 #[test]
 fn invalid_methods_are_reported_with_their_position_and_nothing_is_written() {
     let dir = TestDirectory::migrated();
-    let mut told = String::new();
-    for wrong in [
+    let mut errors = String::new();
+    for invalid in [
         "",
         "{\"openrpc\": \"1.0.0\",\n \"methods\": [}",
         "[]",
@@ -286,15 +297,15 @@ fn invalid_methods_are_reported_with_their_position_and_nothing_is_written() {
             "]".repeat(500)
         ),
     ] {
-        dir.write("openrpc.json", wrong);
-        let (code, talk) = dir.run(&["import", "openrpc", "openrpc.json"]).failure();
+        dir.write("openrpc.json", invalid);
+        let (code, stderr) = dir.run(&["import", "openrpc", "openrpc.json"]).failure();
         assert_eq!(code, 1);
-        told.push_str(&talk);
+        errors.push_str(&stderr);
     }
-    let (_, talk) = dir.run(&["import", "openrpc", "none.json"]).failure();
-    told.push_str(&talk);
-    insta::assert_snapshot!(told);
-    let all = json!([
+    let (_, stderr) = dir.run(&["import", "openrpc", "none.json"]).failure();
+    errors.push_str(&stderr);
+    insta::assert_snapshot!(errors);
+    let definitions = json!([
         7,
         {},
         {"name": "", "params": []},
@@ -306,23 +317,24 @@ fn invalid_methods_are_reported_with_their_position_and_nothing_is_written() {
         {"name": "dynamic", "params": [{"name": "a", "schema": {"$dynamicRef": "#a"}}]},
         {"name": "bad\u{7}name", "params": []},
     ]);
-    insta::assert_snapshot!(dir.import(&document(&all), &[]));
+    insta::assert_snapshot!(dir.import(&document(&definitions), &[]));
     assert!(dir.exported().is_empty());
 }
 
 #[test]
 fn an_external_reference_is_read_from_a_given_file() {
     let dir = TestDirectory::migrated();
-    let to = |reference: &str| json!([{"name": "a", "schema": {"$ref": reference}}]);
+    let params_with_reference =
+        |reference: &str| json!([{"name": "a", "schema": {"$ref": reference}}]);
     let method = |name: &str, params: Value| json!({"name": name, "params": params, "result": {"name": "r"}});
-    let all = document(&json!([
-        method("file", to("types.json#/components/schemas/Pair")),
-        method("dotted", to("./types.json#/Plain")),
-        method("host", to("http://127.0.0.1:1/own.json")),
-        method("own", to("types.json#/Own")),
-        method("named", to("types.json#/Named")),
-        method("nowhere", to("types.json#/None")),
-        method("other", to("others.json#/Plain")),
+    let source = document(&json!([
+        method("file", params_with_reference("types.json#/components/schemas/Pair")),
+        method("dotted", params_with_reference("./types.json#/Plain")),
+        method("host", params_with_reference("http://127.0.0.1:1/own.json")),
+        method("own", params_with_reference("types.json#/Own")),
+        method("named", params_with_reference("types.json#/Named")),
+        method("nowhere", params_with_reference("types.json#/None")),
+        method("other", params_with_reference("others.json#/Plain")),
     ]));
     let types = json!({
         "Plain": {"type": "string"},
@@ -337,26 +349,30 @@ fn an_external_reference_is_read_from_a_given_file() {
     {
         arguments.extend(["--reference", name]);
     }
-    let ran = dir.try_import(&all, &arguments);
-    insta::assert_snapshot!(ran.stdout(), @"
+    let output = dir.run_import(&source, &arguments);
+    insta::assert_snapshot!(output.stdout(), @"
     refused  nowhere: params[0].schema: `$ref` to `#/x-callgate-references/types.json/None` does not resolve
     refused  other: params[0].schema: `$ref` to `others.json#/Plain` is outside of the document; give the file with `--reference`
     5 added, 0 changed, 0 removed, 0 hidden, 0 kept, 2 refused, 0 unchanged
     ");
-    assert!(ran.stderr().contains("note: no `$ref` refers to `idle.json`"), "{}", ran.stderr());
-    let a = |id: &str| dir.exported()[id]["input_schema"]["properties"]["a"].clone();
+    assert!(
+        output.stderr().contains("note: no `$ref` refers to `idle.json`"),
+        "{}",
+        output.stderr()
+    );
+    let property = |id: &str| dir.exported()[id]["input_schema"]["properties"]["a"].clone();
     let data = json!({"const": {"$ref": "types.json#/Plain"}});
-    assert_eq!(a("file")["prefixItems"], json!([{"type": "string"}, data]));
-    assert_eq!(a("dotted"), json!({"type": "string"}));
-    assert_eq!(a("host")["type"], "integer");
-    assert_eq!(a("own")["properties"]["y"], json!({"type": "null"}));
-    assert_eq!(a("named")["properties"]["default"], json!({"type": "string"}));
-    assert_eq!(a("named")["examples"], json!([{"$ref": "#/Plain"}]), "data is no reference");
+    assert_eq!(property("file")["prefixItems"], json!([{"type": "string"}, data]));
+    assert_eq!(property("dotted"), json!({"type": "string"}));
+    assert_eq!(property("host")["type"], "integer");
+    assert_eq!(property("own")["properties"]["y"], json!({"type": "null"}));
+    assert_eq!(property("named")["properties"]["default"], json!({"type": "string"}));
+    assert_eq!(property("named")["examples"], json!([{"$ref": "#/Plain"}]), "data is no reference");
     dir.write("types.json", "{");
-    let wrong = dir.run(&["import", "openrpc", "openrpc.json", "--reference", "a=types.json"]);
-    let talk = wrong.failure().1;
+    let invalid = dir.run(&["import", "openrpc", "openrpc.json", "--reference", "a=types.json"]);
+    let stderr = invalid.failure().1;
     let problem = "callgate: `--reference`: `types.json`: the document is not JSON: ";
-    assert!(talk.starts_with(problem), "{talk}");
+    assert!(stderr.starts_with(problem), "{stderr}");
 }
 
 #[test]
@@ -390,9 +406,10 @@ methods:
         let dir = TestDirectory::migrated();
         dir.write("pets.yaml", yaml);
         dir.write("types.yaml", "Id: {type: integer, minimum: 1}\n");
-        let ran = dir.run(&["import", "openrpc", source, "--reference", "types.yaml=types.yaml"]);
-        let told = ran.stderr();
-        assert!(told.contains("version 1.5, 2 methods, OpenRPC 1.3\n"), "{told}");
+        let output =
+            dir.run(&["import", "openrpc", source, "--reference", "types.yaml=types.yaml"]);
+        let stderr = output.stderr();
+        assert!(stderr.contains("version 1.5, 2 methods, OpenRPC 1.3\n"), "{stderr}");
         imported.push(dir.exported());
     }
     let [file, url, other_url] = imported.as_slice() else { panic!() };
@@ -403,9 +420,9 @@ methods:
     assert_eq!(properties["no"]["enum"], json!(["on", "off"]), "not booleans");
     let dir = TestDirectory::migrated();
     dir.write("wrong.yaml", "openrpc: 1.3.2\nmethods:\n- name: a\n  name: b\n");
-    let told = dir.run(&["import", "openrpc", "wrong.yaml"]).failure().1;
+    let stderr = dir.run(&["import", "openrpc", "wrong.yaml"]).failure().1;
     assert_eq!(
-        told,
+        stderr,
         "callgate: `wrong.yaml`: the document is not valid YAML: line 4: the key `name` occurs twice\n"
     );
 }
@@ -415,18 +432,21 @@ fn a_document_without_methods_changes_nothing() {
     let dir = TestDirectory::migrated();
     dir.import(&document(&json!([with_params(&json!([]))])), &[]);
     dir.write("empty.json", &document(&json!([])));
-    let (_, said) = dir.run(&["import", "openrpc", "empty.json"]).failure();
-    assert!(said.contains("has no methods, and nothing was changed"), "{said}");
+    let (_, stderr) = dir.run(&["import", "openrpc", "empty.json"]).failure();
+    assert!(stderr.contains("has no methods, and nothing was changed"), "{stderr}");
     assert_eq!(dir.exported().len(), 1);
 }
 
 #[test]
 fn a_method_with_a_nul_character_is_refused_and_others_are_imported() {
     let dir = TestDirectory::migrated();
-    let said = dir.import(
-        &document(&json!([reading("pet.get", "A\0pet."), reading("pet.list", "Pets.")])),
+    let stdout = dir.import(
+        &document(&json!([
+            simple_method("pet.get", "A\0pet."),
+            simple_method("pet.list", "Pets.")
+        ])),
         &[],
     );
     let refused = "refused  pet.get: its description has a NUL character, which databases refuse\n";
-    assert!(said.contains(refused) && said.contains("1 added"), "{said}");
+    assert!(stdout.contains(refused) && stdout.contains("1 added"), "{stdout}");
 }

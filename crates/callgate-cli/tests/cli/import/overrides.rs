@@ -24,34 +24,34 @@ fn lotus(description: &str) -> Value {
 }
 
 fn overrides(dir: &TestDirectory, id: &str) -> Value {
-    let shown: Value = serde_json::from_str(&dir.ok(&["method", "show", id, "--json"])).unwrap();
-    shown["overrides"].clone()
+    let method: Value = serde_json::from_str(&dir.ok(&["method", "show", id, "--json"])).unwrap();
+    method["overrides"].clone()
 }
 
 const ID: &str = "Filecoin.EthGetBalance";
 
 #[test]
-fn a_document_that_refuses_its_own_examples_is_noted_by_import_and_lint() {
+fn examples_that_violate_their_schema_are_noted_by_import_and_lint() {
     let dir = TestDirectory::migrated();
-    let talk = dir.try_import(&document(&json!([lotus("A balance.")])), &[]).stderr();
+    let stderr = dir.run_import(&document(&json!([lotus("A balance.")])), &[]).stderr();
     assert!(
-        talk.contains("its schemas refuse its examples of `p1` of `Filecoin.EthGetBalance`;"),
-        "{talk}"
+        stderr.contains("its schemas refuse its examples of `p1` of `Filecoin.EthGetBalance`;"),
+        "{stderr}"
     );
-    let all: Vec<Value> = (0..5)
+    let definitions: Vec<Value> = (0..5)
         .map(|number| {
             let mut method = lotus("A balance.");
             method["name"] = json!(format!("m{number}"));
             method
         })
         .collect();
-    let talk = dir.try_import(&document(&json!(all)), &[]).stderr();
+    let stderr = dir.run_import(&document(&json!(definitions)), &[]).stderr();
     assert!(
-        talk.contains("`p1` of `m0`, `p1` of `m1`, `p1` of `m2`, and 2 more methods;"),
-        "{talk}"
+        stderr.contains("`p1` of `m0`, `p1` of `m1`, `p1` of `m2`, and 2 more methods;"),
+        "{stderr}"
     );
-    let found = dir.ok(&["lint"]);
-    assert!(found.contains("an example of `p1` does not match the schema"), "{found}");
+    let stdout = dir.ok(&["lint"]);
+    assert!(stdout.contains("an example of `p1` does not match the schema"), "{stdout}");
     for id in ["m0", "m1", "m2", "m3", "m4"] {
         dir.ok(&["method", "set", id, "--unchecked"]);
     }
@@ -59,19 +59,19 @@ fn a_document_that_refuses_its_own_examples_is_noted_by_import_and_lint() {
 }
 
 #[test]
-fn checking_is_off_for_one_method_and_clients_still_see_its_schema() {
-    let service = FakeService::service(|_, params| Some(params.to_string().into()));
+fn checks_of_arguments_can_be_disabled_without_a_change_of_the_listed_schema() {
+    let service = FakeService::json_rpc(|_, params| Some(params.to_string().into()));
     let dir = TestDirectory::migrated();
     dir.write("callgate.toml", &format!("[upstreams.default]\nurl = \"{}\"\n", service.url("/")));
     dir.import(&document(&json!([lotus("A balance.")])), &[]);
     let arguments = json!({"p1": "0x5cbe", "p2": "finalized"});
     let call = || dir.serve(&[]).invoke("", ID, &arguments);
     assert_eq!(call().status, 400);
-    let shown = dir.tool(ID);
+    let tool = dir.tool(ID);
     dir.ok(&["method", "set", ID, "--unchecked"]);
     let reply = call();
     assert_eq!(reply.json(), json!({"result": r#"["0x5cbe","finalized"]"#}), "{}", reply.body);
-    assert_eq!(dir.tool(ID), shown, "clients see the schema of the document, and no mark");
+    assert_eq!(dir.tool(ID), tool, "clients see the schema of the document, and no mark");
     let note = format!("note: its arguments are not checked; `callgate method set {ID} --checked`");
     assert!(dir.ok(&["method", "show", ID]).contains(&note));
     let changes = overrides(&dir, ID);
@@ -91,7 +91,7 @@ fn checking_is_off_for_one_method_and_clients_still_see_its_schema() {
 }
 
 #[test]
-fn every_column_that_people_changed_survives_and_can_be_taken_back() {
+fn manually_changed_columns_survive_an_import_and_can_be_reset() {
     let dir = TestDirectory::migrated();
     let first = document(&json!([lotus("A balance.")]));
     dir.import(&first, &["--section", "chain"]);
@@ -103,16 +103,16 @@ fn every_column_that_people_changed_survives_and_can_be_taken_back() {
     dir.sql("callgate.db", "UPDATE rpc_methods SET params_by = 'name'");
     let changed = dir.exported();
     let second = first.replace("Content Identifier", "CID").replace("A balance.", "The balance.");
-    let said = dir.import(&second, &["--section", "chain"]);
+    let stdout = dir.import(&second, &["--section", "chain"]);
     assert!(
-        said.starts_with(
+        stdout.starts_with(
             "kept     Filecoin.EthGetBalance: title, description, safety, exposed, input_schema, \
              output_schema, params_by, changed by hand\n"
         ),
-        "{said}"
+        "{stdout}"
     );
     assert_eq!(dir.exported(), changed);
-    let shown = dir.ok(&["method", "show", ID]);
+    let description = dir.ok(&["method", "show", ID]);
     for line in [
         "override: title is `Balance`; the source has nothing\n",
         "override: description is `Mine.`; the source has `The balance.`\n",
@@ -121,7 +121,7 @@ fn every_column_that_people_changed_survives_and_can_be_taken_back() {
         "override: output_schema is nothing; the source has `{\"type\":\"string\"}`\n",
         "override: sections is `chain:execute`; the source has `chain:read`\n",
     ] {
-        assert!(shown.contains(line), "{line}{shown}");
+        assert!(description.contains(line), "{line}{description}");
     }
     let columns = [
         "title",
@@ -143,30 +143,30 @@ fn every_column_that_people_changed_survives_and_can_be_taken_back() {
 }
 
 #[test]
-fn a_signature_in_place_of_a_schema_is_one_change() {
+fn replacing_a_schema_by_a_signature_is_one_change() {
     let dir = TestDirectory::migrated();
-    let all = document(&json!([lotus("A balance.")]));
-    dir.import(&all, &[]);
+    let source = document(&json!([lotus("A balance.")]));
+    dir.import(&source, &[]);
     let before = dir.exported();
     dir.ok(&["method", "set", ID, "--param", "string $address"]);
     let changed = dir.exported();
-    assert!(dir.import(&all, &[]).contains("params, input_schema, changed by hand"));
+    assert!(dir.import(&source, &[]).contains("params, input_schema, changed by hand"));
     assert_eq!(dir.exported(), changed);
     dir.ok(&["method", "set", ID, "--reset", "params"]);
     assert_eq!(dir.exported(), before);
 }
 
 #[test]
-fn a_reset_says_if_there_is_nothing_to_take_back_and_excludes_a_new_value() {
+fn a_reset_without_effect_is_noted_and_a_reset_with_a_new_value_is_refused() {
     let dir = TestDirectory::migrated();
     dir.import(&document(&json!([lotus("A balance.")])), &["--section", "chain"]);
     let before = dir.exported();
     for column in ["description", "params", "sections"] {
-        let told = dir.run(&["method", "set", ID, "--reset", column]).stderr();
+        let stderr = dir.run(&["method", "set", ID, "--reset", column]).stderr();
         let note = format!(
             "note: `{column}` already has the value of the last import\nmethod `{ID}` is unchanged; "
         );
-        assert!(told.starts_with(&note), "{told}");
+        assert!(stderr.starts_with(&note), "{stderr}");
     }
     dir.ok(&["method", "set", ID, "--description", "Mine."]);
     for (column, arguments) in [
@@ -174,10 +174,10 @@ fn a_reset_says_if_there_is_nothing_to_take_back_and_excludes_a_new_value() {
         ("params", ["--param", "int $id"]),
         ("annotations", ["--annotations", r#"{"a":1}"#]),
     ] {
-        let ran = dir.run(&[&["method", "set", ID, "--reset", column][..], &arguments].concat());
-        let told = ran.failure().1;
+        let output = dir.run(&[&["method", "set", ID, "--reset", column][..], &arguments].concat());
+        let stderr = output.failure().1;
         let problem = format!("callgate: `--reset` and a new value are both given for `{column}`");
-        assert!(told.contains(&problem), "{told}");
+        assert!(stderr.contains(&problem), "{stderr}");
     }
     dir.ok(&["method", "set", ID, "--reset", "description", "--title", "Balance"]);
     dir.ok(&["method", "set", ID, "--reset", "title"]);
@@ -185,16 +185,16 @@ fn a_reset_says_if_there_is_nothing_to_take_back_and_excludes_a_new_value() {
 }
 
 #[test]
-fn only_values_of_imports_are_restored() {
+fn only_columns_that_an_import_wrote_can_be_reset() {
     let dir = TestDirectory::migrated();
     dir.ok(&["method", "add", "pet.get", "--read-only"]);
-    let told = dir.run(&["method", "set", "pet.get", "--reset", "title"]).failure().1;
-    assert!(told.starts_with("callgate: no import wrote `pet.get`\nhint: "), "{told}");
+    let stderr = dir.run(&["method", "set", "pet.get", "--reset", "title"]).failure().1;
+    assert!(stderr.starts_with("callgate: no import wrote `pet.get`\nhint: "), "{stderr}");
     dir.import(&document(&json!([lotus("A balance.")])), &[]);
-    let told = dir.run(&["method", "set", ID, "--reset", "sections"]).failure().1;
+    let stderr = dir.run(&["method", "set", ID, "--reset", "sections"]).failure().1;
     assert!(
-        told.contains("cannot reset `sections`: the import from OpenRPC document `Pets`"),
-        "{told}"
+        stderr.contains("cannot reset `sections`: the import from OpenRPC document `Pets`"),
+        "{stderr}"
     );
     assert_eq!(dir.run(&["method", "set", ID, "--reset", "upstream"]).failure().0, 2);
 }

@@ -10,8 +10,8 @@ const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/php");
 
 impl TestDirectory {
     /// Imports from a directory, which must succeed.
-    fn import_php(&self, directory: &str, more: &[&str]) -> CommandOutput {
-        self.run(&[&["import", "php", directory], more].concat()).succeeded()
+    fn import_php(&self, directory: &str, options: &[&str]) -> CommandOutput {
+        self.run(&[&["import", "php", directory], options].concat()).expect_success()
     }
 
     /// Writes a file of a source.
@@ -34,11 +34,14 @@ fn host() -> TestDirectory {
 #[test]
 fn a_php_source_is_imported_with_docs_safety_and_sections() {
     let dir = TestDirectory::migrated();
-    let ran = dir.import_php(HOST, &["--upstream", "php", "--dry-run"]);
-    insta::assert_snapshot!(format!("{}---\n{}", ran.stdout(), ran.stderr()));
+    let output = dir.import_php(HOST, &["--upstream", "php", "--dry-run"]);
+    insta::assert_snapshot!(format!("{}---\n{}", output.stdout(), output.stderr()));
     dir.import_php(HOST, &["--upstream", "php"]);
-    let again = dir.import_php(HOST, &["--upstream", "php"]).stdout();
-    assert!(again.contains("nothing changed") && again.contains("11 unchanged"), "{again}");
+    let repeated = dir.import_php(HOST, &["--upstream", "php"]).stdout();
+    assert!(
+        repeated.contains("nothing changed") && repeated.contains("11 unchanged"),
+        "{repeated}"
+    );
     insta::assert_json_snapshot!(dir.tool("getProject"));
     insta::assert_json_snapshot!(dir.tool("node.create"));
     let methods = dir.exported();
@@ -72,7 +75,7 @@ fn php_types_become_schemas() {
 
 #[test]
 fn items_of_php_variadics_are_sent_as_parameters() {
-    let service = FakeService::service(|_, params| Some(params.clone()));
+    let service = FakeService::json_rpc(|_, params| Some(params.clone()));
     let dir = TestDirectory::migrated();
     let class = "class ShopPlugin {
         /** @rpc item.sort */
@@ -105,7 +108,7 @@ fn php_classes_have_exactly_their_json_properties() {
 }
 
 #[test]
-fn without_json_properties_public_or_promoted_ones_are_used() {
+fn without_json_properties_public_or_promoted_properties_are_used() {
     let dir = TestDirectory::migrated();
     dir.php(
         "a/Values.php",
@@ -148,7 +151,7 @@ fn a_php_response_is_not_an_argument_and_the_return_type_is_ignored() {
 }
 
 #[test]
-fn a_plugin_class_gets_its_own_action_key() {
+fn the_class_of_a_php_method_becomes_its_plugin() {
     let dir = TestDirectory::migrated();
     dir.php(
         "src/MyPlugin.php",
@@ -175,18 +178,18 @@ fn a_plugin_class_gets_its_own_action_key() {
 #[test]
 fn an_invalid_php_file_is_reported_and_removes_nothing() {
     let dir = TestDirectory::migrated();
-    let two = "class APlugin { /** @rpc a */ public function a() {} /** @rpc b */ public function b() {} }";
-    dir.php("src/APlugin.php", two);
+    let source = "class APlugin { /** @rpc a */ public function a() {} /** @rpc b */ public function b() {} }";
+    dir.php("src/APlugin.php", source);
     dir.php("src/BPlugin.php", "class BPlugin { /** @rpc c */ public function c() {} }");
     dir.import_php("src", &[]);
-    dir.php("src/APlugin.php", &two.replace("a() {}", "a( {}"));
-    let ran = dir.import_php("src", &[]);
-    insta::assert_snapshot!(ran.stdout(), @"
+    dir.php("src/APlugin.php", &source.replace("a() {}", "a( {}"));
+    let output = dir.import_php("src", &[]);
+    insta::assert_snapshot!(output.stdout(), @"
     skipped  APlugin.php: line 2: `)` is missing
     nothing changed
     0 added, 0 changed, 0 removed, 0 hidden, 0 kept, 0 refused, 2 unchanged
     ");
-    assert!(ran.stderr().contains("nothing is removed"), "{}", ran.stderr());
+    assert!(output.stderr().contains("nothing is removed"), "{}", output.stderr());
     dir.php("src/APlugin.php", "class APlugin { /** @rpc a */ public function a() {} }");
     insta::assert_snapshot!(dir.import_php("src", &[]).stdout(), @"
     removed  b: hidden; `--prune` deletes it
@@ -216,9 +219,9 @@ fn only_php_files_below_the_directory_are_read_without_third_party_code() {
     std::os::unix::fs::symlink(dir.path("src"), dir.path("src/loop")).unwrap();
     let large = format!("{}{}", method("large"), " ".repeat(3 * 1024 * 1024));
     dir.php("src/large.php", &large);
-    let ran = dir.import_php("src", &["--skip", "deep/tests"]);
+    let output = dir.import_php("src", &["--skip", "deep/tests"]);
     assert_eq!(dir.exported().keys().collect::<Vec<_>>(), ["a", "b", "f"]);
-    insta::assert_snapshot!(format!("{}{}", ran.stdout(), ran.stderr()));
+    insta::assert_snapshot!(format!("{}{}", output.stdout(), output.stderr()));
     std::fs::remove_file(dir.path("src/large.php")).unwrap();
     dir.import_php("src", &["--vendor", "--skip", "tests"]);
     let methods = dir.exported();
@@ -231,19 +234,19 @@ fn unreadable_php_sources_are_reported_with_hints() {
     let dir = TestDirectory::migrated();
     dir.write("file.php", "<?php");
     std::fs::create_dir(dir.path("empty")).unwrap();
-    let mut told = String::new();
+    let mut errors = String::new();
     for arguments in [
         ["nowhere", "--vendor"],
         ["file.php", "--vendor"],
         ["empty", "--upstream=local"],
         ["empty", "--vendor"],
     ] {
-        let (code, talk) = dir.run(&[&["import", "php"], &arguments[..]].concat()).failure();
+        let (code, stderr) = dir.run(&[&["import", "php"], &arguments[..]].concat()).failure();
         assert_eq!(code, 1);
-        told += &talk;
+        errors += &stderr;
     }
-    let told = told.replace(&dir.path("").display().to_string(), "…/");
-    insta::assert_snapshot!(told);
+    let errors = errors.replace(&dir.path("").display().to_string(), "…/");
+    insta::assert_snapshot!(errors);
 }
 
 #[test]
@@ -273,8 +276,8 @@ fn attributes_that_are_not_constant_are_reported() {
             public function signature(int $id, string $word = 'x'): void {}
         }",
     );
-    let ran = dir.import_php("src", &["--dry-run"]);
-    insta::assert_snapshot!(format!("{}---\n{}", ran.stdout(), ran.stderr()));
+    let output = dir.import_php("src", &["--dry-run"]);
+    insta::assert_snapshot!(format!("{}---\n{}", output.stdout(), output.stderr()));
     dir.import_php("src", &[]);
     assert_eq!(dir.properties("a.factory")["f"]["minLength"], 3);
     assert_eq!(dir.exported()["a.factory"]["safety"], "read_only");
@@ -300,8 +303,8 @@ fn classes_of_two_applications_do_not_change_each_other() {
     // The classes also stay separate if the applications are imported again.
     for _ in 0..2 {
         for (name, field) in applications {
-            let said = dir.import_php(name, &["--upstream", name]).stdout();
-            assert!(said.contains("nothing changed"), "{said}");
+            let stdout = dir.import_php(name, &["--upstream", name]).stdout();
+            assert!(stdout.contains("nothing changed"), "{stdout}");
             let property = field.split_once('$').unwrap().1;
             let item = &dir.properties(&format!("{name}.list"))["items"]["items"]["properties"];
             let properties: Vec<&String> = item.as_object().unwrap().keys().collect();

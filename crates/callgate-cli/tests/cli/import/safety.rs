@@ -2,21 +2,21 @@
 
 use serde_json::json;
 
-use super::{document, reading};
+use super::{document, simple_method};
 use crate::fake::{FakeResponse, FakeService};
 use crate::support::TestDirectory;
 
 #[test]
-fn safety_is_guessed_and_never_read_only_if_unsure() {
+fn safety_is_guessed_and_not_read_only_if_the_guess_is_uncertain() {
     let dir = TestDirectory::migrated();
-    let all = json!([
-        reading("pet.get", ""),
-        reading("pet.delete", ""),
-        reading("pet.feed", "Returns whether it ate."),
+    let definitions = json!([
+        simple_method("pet.get", ""),
+        simple_method("pet.delete", ""),
+        simple_method("pet.feed", "Returns whether it ate."),
         {"name": "pet.poke", "result": {"name": "ok"}, "x-annotations": {"readOnlyHint": true}},
     ]);
-    let ran = dir.try_import(&document(&all), &[]);
-    assert!(ran.stderr().contains("the safety of 2 methods is a guess"), "{}", ran.stderr());
+    let output = dir.run_import(&document(&definitions), &[]);
+    assert!(output.stderr().contains("the safety of 2 methods is a guess"), "{}", output.stderr());
     let methods = dir.exported();
     let safety = |id: &str| methods[id]["safety"].as_str().unwrap().to_owned();
     assert_eq!(
@@ -36,16 +36,16 @@ const PAYCH_GET: &str = "PaychGet gets or creates a payment channel between addr
 #[test]
 fn guesses_are_listed_in_one_table_and_approved_together() {
     let dir = TestDirectory::migrated();
-    let all = document(&json!([
-        reading("Filecoin.PaychGet", PAYCH_GET),
-        reading(
+    let source = document(&json!([
+        simple_method("Filecoin.PaychGet", PAYCH_GET),
+        simple_method(
             "Filecoin.StateGetActor",
             "StateGetActor returns the indicated actor's nonce and balance."
         ),
-        reading("Filecoin.ChainHead", "ChainHead returns the current head of the chain."),
-        reading("Filecoin.MpoolPending", "MpoolPending: pending messages."),
+        simple_method("Filecoin.ChainHead", "ChainHead returns the current head of the chain."),
+        simple_method("Filecoin.MpoolPending", "MpoolPending: pending messages."),
     ]));
-    let listed = dir.try_import(&all, &["--review"]);
+    let listed = dir.run_import(&source, &["--review"]);
     insta::assert_snapshot!(listed.stdout());
     assert!(
         listed.stderr().contains("`--review=approve` approves these guesses"),
@@ -53,45 +53,50 @@ fn guesses_are_listed_in_one_table_and_approved_together() {
         listed.stderr()
     );
     assert!(dir.exported().is_empty(), "a review writes nothing");
-    dir.import(&all, &[]);
+    dir.import(&source, &[]);
     let safety = |id: &str| dir.exported()[id]["safety"].as_str().unwrap().to_owned();
     assert_eq!(safety("Filecoin.StateGetActor"), "guessed_read_only");
-    let approved = dir.try_import(&all, &["--review=approve", "--select", "*.State*"]);
+    let approved = dir.run_import(&source, &["--review=approve", "--select", "*.State*"]);
     assert!(approved.stdout().contains("0 added, 1 changed"), "{}", approved.stdout());
     assert_eq!(safety("Filecoin.StateGetActor"), "read_only");
     assert_eq!(safety("Filecoin.PaychGet"), "guessed_destructive");
     // An approval is permanent.
-    let again = dir.try_import(&all, &[]);
+    let repeated = dir.run_import(&source, &[]);
     assert!(
-        again.stdout().contains("nothing changed\n0 added, 0 changed, 0 removed, 0 hidden, 0 kept"),
+        repeated
+            .stdout()
+            .contains("nothing changed\n0 added, 0 changed, 0 removed, 0 hidden, 0 kept"),
         "{}",
-        again.stdout()
+        repeated.stdout()
     );
     let note = "note: the approved safety of 1 method is kept\n";
-    assert!(again.stderr().contains(note), "{}", again.stderr());
+    assert!(repeated.stderr().contains(note), "{}", repeated.stderr());
     assert_eq!(safety("Filecoin.StateGetActor"), "read_only");
-    let left = dir.import(&all, &["--review"]);
-    assert!(left.contains("Filecoin.PaychGet") && !left.contains("StateGetActor"), "{left}");
+    let remaining = dir.import(&source, &["--review"]);
+    assert!(
+        remaining.contains("Filecoin.PaychGet") && !remaining.contains("StateGetActor"),
+        "{remaining}"
+    );
     // In a new registry, one command imports the methods and approves the guesses.
     let dir = TestDirectory::migrated();
-    dir.import(&all, &["--review=approve"]);
+    dir.import(&source, &["--review=approve"]);
     assert_eq!(dir.exported()["Filecoin.PaychGet"]["safety"], "destructive");
-    let left = dir.import(&all, &["--review"]);
-    assert_eq!(left.lines().count(), 3, "those whose safety is unknown: {left}");
+    let remaining = dir.import(&source, &["--review"]);
+    assert_eq!(remaining.lines().count(), 3, "those whose safety is unknown: {remaining}");
     dir.ok(&["method", "set", "Filecoin.ChainHead", "--read-only"]);
     dir.ok(&["method", "set", "Filecoin.MpoolPending", "--read-only"]);
-    let told = dir.try_import(&all, &["--review"]).stderr();
-    assert_eq!(told, "the safety of all methods is declared\n");
+    let stderr = dir.run_import(&source, &["--review"]).stderr();
+    assert_eq!(stderr, "the safety of all methods is declared\n");
 }
 
 #[test]
-fn a_method_whose_safety_is_guessed_is_not_sent_twice() {
+fn a_call_of_a_method_with_guessed_safety_is_not_retried() {
     let service = FakeService::start(|_| FakeResponse::close());
     let dir = TestDirectory::migrated();
     dir.write("callgate.toml", &format!("[upstreams.default]\nurl = \"{}\"\n", service.url("/")));
-    let all = document(&json!([reading("pet.get", "A pet.")]));
+    let source = document(&json!([simple_method("pet.get", "A pet.")]));
     for (arguments, sent) in [(&[][..], 1), (&["--review=approve"], 2)] {
-        dir.import(&all, arguments);
+        dir.import(&source, arguments);
         let before = service.log.requests().len();
         assert_eq!(dir.serve(&[]).invoke("", "pet.get", &json!({})).status, 500);
         assert_eq!(service.log.requests().len() - before, sent, "{arguments:?}");

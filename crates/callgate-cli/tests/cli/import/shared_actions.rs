@@ -14,7 +14,7 @@ fn manifest(name: &str, methods: &[(&str, &str, &str)]) -> String {
 
 fn import(dir: &TestDirectory, text: &str) -> CommandOutput {
     dir.write("manifest", text);
-    dir.run(&["import", "manifest", "manifest"]).succeeded()
+    dir.run(&["import", "manifest", "manifest"]).expect_success()
 }
 
 /// Returns the sections of methods.
@@ -24,17 +24,17 @@ fn sections(dir: &TestDirectory, ids: &[&str]) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn of_several_methods_of_one_function_the_strictest_mask_applies() {
+fn the_strictest_mask_of_the_methods_of_a_function_applies_to_all_of_them() {
     let dir = TestDirectory::migrated();
-    let both = manifest("k", &[("k.one", "a", "execute"), ("k.two", "a", "read")]);
+    let source = manifest("k", &[("k.one", "a", "execute"), ("k.two", "a", "read")]);
     let execute = json!({"a": "execute"});
-    let said = import(&dir, &both).stdout();
-    let kept =
+    let stdout = import(&dir, &source).stdout();
+    let expected =
         "k.two: sections, since other methods of plugin `K` and function `run` require more\n";
-    assert!(said.contains(kept), "{said}");
+    assert!(stdout.contains(expected), "{stdout}");
     assert_eq!(sections(&dir, &["k.one", "k.two"]), [execute.clone(), execute.clone()]);
-    let said = import(&dir, &both).stdout();
-    assert!(said.contains("nothing changed") && said.contains(kept), "{said}");
+    let stdout = import(&dir, &source).stdout();
+    assert!(stdout.contains("nothing changed") && stdout.contains(expected), "{stdout}");
     // A change of one method alone does not lower the mask, even if the other method is not
     // selected.
     let lower = manifest("k", &[("k.one", "a", "execute"), ("k.two", "a", "write")]);
@@ -42,11 +42,11 @@ fn of_several_methods_of_one_function_the_strictest_mask_applies() {
     dir.ok(&["import", "manifest", "manifest", "--select", "k.two"]);
     assert_eq!(sections(&dir, &["k.one", "k.two"]), [execute.clone(), execute]);
     // If both methods require less, the mask is lowered.
-    let said = import(&dir, &manifest("k", &[("k.one", "a", "read"), ("k.two", "a", "read")]));
+    let output = import(&dir, &manifest("k", &[("k.one", "a", "read"), ("k.two", "a", "read")]));
     assert!(
-        said.stderr().contains("`k.one` now requires a:read; before, it required a:execute"),
+        output.stderr().contains("`k.one` now requires a:read; before, it required a:execute"),
         "{}",
-        said.stderr()
+        output.stderr()
     );
     let read = json!({"a": "read"});
     assert_eq!(sections(&dir, &["k.one", "k.two"]), [read.clone(), read]);
@@ -60,9 +60,9 @@ fn a_later_import_does_not_weaken_a_method_of_the_same_function() {
     let write = json!({"a": "write"});
     assert_eq!(sections(&dir, &["k.one", "k.two"]), [write.clone(), write]);
     // A stricter mask applies to both, and is reported.
-    let ran = import(&dir, &manifest("three", &[("k.three", "a", "execute")]));
+    let output = import(&dir, &manifest("three", &[("k.three", "a", "execute")]));
     let note = "note: `k.one` now requires a:execute, because other methods of plugin `K` and function `run` require it\n";
-    assert!(ran.stderr().contains(note), "{}", ran.stderr());
+    assert!(output.stderr().contains(note), "{}", output.stderr());
     let execute = json!({"a": "execute"});
     assert_eq!(sections(&dir, &["k.one", "k.three"]), [execute.clone(), execute]);
 }
@@ -71,20 +71,20 @@ fn a_later_import_does_not_weaken_a_method_of_the_same_function() {
 fn a_method_that_moves_to_another_function_keeps_its_mask() {
     let dir = TestDirectory::migrated();
     import(&dir, &manifest("one", &[("k.one", "a", "read")]));
-    let moving = |plugin: &str, sections: &str| {
+    let manifest_of = |plugin: &str, sections: &str| {
         let method =
             format!(r#"{{"id": "k.two", "plugin": "{plugin}", "method": "run" {sections}}}"#);
         format!(r#"{{"name": "two", "methods": [{method}]}}"#)
     };
-    import(&dir, &moving("L", r#", "sections": {"a": "execute"}"#));
-    import(&dir, &moving("K", ""));
+    import(&dir, &manifest_of("L", r#", "sections": {"a": "execute"}"#));
+    import(&dir, &manifest_of("K", ""));
     let methods = dir.exported();
     assert_eq!(methods["k.two"]["plugin"], "K");
     assert_eq!(methods["k.two"]["sections"], json!({"a": "execute"}));
 }
 
 #[test]
-fn php_classes_of_one_name_do_not_weaken_each_other() {
+fn php_classes_with_the_same_name_do_not_weaken_each_other() {
     let dir = TestDirectory::migrated();
     std::fs::create_dir(dir.path("src")).unwrap();
     for (directory, namespace, tag) in

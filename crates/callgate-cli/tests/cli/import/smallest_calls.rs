@@ -195,26 +195,27 @@ fn smallest_calls(schema: &Value) -> Vec<Map<String, Value>> {
     let properties = schema["properties"].as_object().unwrap();
     let names: Vec<&Value> = schema["required"].as_array().into_iter().flatten().collect();
     let is_required = |name: &&String| names.iter().any(|required| *required == name.as_str());
-    let of = |name: &String| (name.clone(), sample(&properties[name], schema));
-    let required: Map<String, Value> = properties.keys().filter(is_required).map(of).collect();
+    let entry = |name: &String| (name.clone(), sample(&properties[name], schema));
+    let required: Map<String, Value> = properties.keys().filter(is_required).map(entry).collect();
     let optional = properties.keys().filter(|name| !is_required(name));
-    let more = optional.map(|name| required.clone().into_iter().chain([of(name)]).collect());
-    std::iter::once(required.clone()).chain(more).collect()
+    let with_optional =
+        optional.map(|name| required.clone().into_iter().chain([entry(name)]).collect());
+    std::iter::once(required.clone()).chain(with_optional).collect()
 }
 
 /// Checks that the sent parameters contain exactly the arguments, and defaults or null for all
 /// other parameters.
 fn assert_sent(sent: &Value, arguments: &Map<String, Value>, properties: &Map<String, Value>) {
-    let seen = |(number, name): (usize, &String)| match sent {
+    let sent_value = |(number, name): (usize, &String)| match sent {
         Value::Array(items) => items.get(number).cloned(),
         _ => sent.get(name).cloned(),
     };
     for (number, (name, property)) in properties.iter().enumerate() {
-        let found = seen((number, name));
+        let actual = sent_value((number, name));
         match arguments.get(name) {
-            Some(given) => assert_eq!(found.as_ref(), Some(given), "{name} in {sent}"),
+            Some(expected) => assert_eq!(actual.as_ref(), Some(expected), "{name} in {sent}"),
             None => assert!(
-                found.as_ref().is_none_or(|it| it.is_null() || *it == property["default"]),
+                actual.as_ref().is_none_or(|it| it.is_null() || *it == property["default"]),
                 "{name} in {sent}"
             ),
         }
@@ -224,11 +225,11 @@ fn assert_sent(sent: &Value, arguments: &Map<String, Value>, properties: &Map<St
 #[test]
 fn every_smallest_call_of_a_document_reaches_its_service() {
     for Project { document, import, keys, accepts } in projects() {
-        let service = FakeService::start(move |asked| {
-            let (id, params) = (&asked.body["id"], &asked.body["params"]);
+        let service = FakeService::start(move |request| {
+            let (id, params) = (&request.body["id"], &request.body["params"]);
             let error = json!({"code": -32602, "message": "Invalid params"});
-            let answer = if accepts(params) { ("result", params) } else { ("error", &error) };
-            (200, json!({"jsonrpc": "2.0", "id": id, answer.0: answer.1}).to_string())
+            let member = if accepts(params) { ("result", params) } else { ("error", &error) };
+            (200, json!({"jsonrpc": "2.0", "id": id, member.0: member.1}).to_string())
         });
         let dir = TestDirectory::migrated();
         let url = format!("url = \"http://{}/\"", service.address);
@@ -251,7 +252,7 @@ fn every_smallest_call_of_a_document_reaches_its_service() {
 }
 
 #[test]
-fn call_that_cannot_be_sent_is_an_error_of_lint_until_the_style_is_set() {
+fn a_call_that_cannot_be_sent_is_a_lint_error_until_the_parameter_style_is_changed() {
     let dir = TestDirectory::migrated();
     let param = |name: &str| json!({"name": name, "schema": {"type": "integer"}});
     let paged = method("list", Some("by-position"), &json!([param("cursor"), param("limit")]));

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::servers::{self, RunningProcess};
-use super::{call, dir, together};
+use super::{call, call_batch, dir};
 use crate::support::TestDirectory;
 
 fn configured(deluge: &RunningProcess) -> TestDirectory {
@@ -24,15 +24,15 @@ fn configured(deluge: &RunningProcess) -> TestDirectory {
 }
 
 #[test]
-fn it_is_called_with_a_session_which_is_renewed() {
+fn deluge_is_called_with_a_session_that_is_renewed() {
     let mut deluge = servers::deluge();
     let dir = configured(&deluge);
     let server = dir.serve_with(&[("DELUGE_PASSWORD", "deluge")], &[]);
-    let configs = together(&server, "web.get_config", &json!([]), 3);
+    let configs = call_batch(&server, "web.get_config", &json!([]), 3);
     assert!(configs.iter().all(|config| config["session_timeout"] == 3600), "{configs:?}");
     // The service loses its sessions.
     deluge.restart();
-    server.until("it works again", |server| {
+    server.wait_until("it works again", |server| {
         let (is_error, text) = call(server, "web_get_config", &json!({}));
         assert!(!text.contains("Not authenticated"), "{text}");
         !is_error && text.contains("session_timeout")
@@ -40,7 +40,7 @@ fn it_is_called_with_a_session_which_is_renewed() {
 }
 
 #[test]
-fn a_wrong_password_is_reported() {
+fn a_wrong_password_of_deluge_is_reported() {
     let deluge = servers::deluge();
     let dir = configured(&deluge);
     let server = dir.serve_with(&[("DELUGE_PASSWORD", "wr0ng-password")], &[]);

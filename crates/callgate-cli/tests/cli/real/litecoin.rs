@@ -7,7 +7,7 @@ use super::{call, dir};
 use crate::support::TestDirectory;
 
 #[test]
-fn it_needs_basic_and_its_full_queue_is_explained() {
+fn litecoin_is_called_with_http_basic_and_its_full_queue_is_reported() {
     let mut node = servers::litecoind();
     let dir = dir(&format!(
         r#"
@@ -25,7 +25,7 @@ fn it_needs_basic_and_its_full_queue_is_explained() {
         dir.ok(&[&add[..], param.as_ref().map_or(&[], |it| &it[..])].concat());
     }
     let server = dir.serve_with(&[("NODE_PASSWORD", SECRET)], &[]);
-    server.until("it has started", |server| {
+    server.wait_until("it has started", |server| {
         call(server, "getblockcount", &json!({})) == (false, "0".to_owned())
     });
     std::thread::scope(|scope| {
@@ -33,7 +33,7 @@ fn it_needs_basic_and_its_full_queue_is_explained() {
             // The call runs until the node stops.
             scope.spawn(|| call(&server, "waitfornewblock", &json!({"timeout": 600_000})));
         }
-        server.until("its queue is full", |server| {
+        server.wait_until("its queue is full", |server| {
             let (_, text) = call(server, "getblockcount", &json!({}));
             text.contains("has too many requests in its queue (HTTP 500). Nothing was run")
         });
@@ -44,16 +44,19 @@ fn it_needs_basic_and_its_full_queue_is_explained() {
 }
 
 #[test]
-fn basic_is_asked_for_and_given() {
+fn try_suggests_http_basic_and_sends_the_credentials() {
     let (node, dir) = (servers::litecoind(), TestDirectory::new());
     let url = node.url("/");
-    let told = dir.run(&["try", &url]).failure().1;
+    let stderr = dir.run(&["try", &url]).failure().1;
     for text in ["none is configured; set `basic_user` and `basic_password`", "`--basic USER`"] {
-        assert!(told.contains(text), "{told}");
+        assert!(stderr.contains(text), "{stderr}");
     }
     dir.write("password", SECRET);
-    let given = dir.run(&["try", &url, "--basic", "ada", "--password-file", "password"]);
-    let told = given.failure().1;
+    let output = dir.run(&["try", &url, "--basic", "ada", "--password-file", "password"]);
+    let stderr = output.failure().1;
     // The node does not list its methods, and reports this to callers with a password.
-    assert!(told.contains("does not describe its methods") || told.contains("code -28"), "{told}");
+    assert!(
+        stderr.contains("does not describe its methods") || stderr.contains("code -28"),
+        "{stderr}"
+    );
 }

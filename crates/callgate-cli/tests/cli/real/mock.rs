@@ -32,26 +32,29 @@ fn discovered_methods_are_imported_listed_and_called() {
     let files = TestDirectory::new();
     let mock = mock(&files);
     let dir = dir(&format!("[upstreams.service]\nurl = \"{}\"\n", mock.url("/")));
-    let said = dir.ok(&["import", "openrpc", "--upstream", "service"]);
-    assert!(said.contains("2 added"), "{said}");
+    let stdout = dir.ok(&["import", "openrpc", "--upstream", "service"]);
+    assert!(stdout.contains("2 added"), "{stdout}");
     let server = dir.serve(&[]);
     assert_eq!(server.tools(""), ["get_pet", "remove_pet"]);
     assert_eq!(call(&server, "get_pet", &json!({"id": 7})), (false, "Rex".to_owned()));
-    let wrong = r#"{"jsonrpc":"2.0","id":1,"method":"get_pet","params":{"id":"x"}}"#;
-    let ours = server.request("POST /jsonrpc", "", wrong).json();
-    assert_eq!(ours["error"]["code"], -32602);
+    let invalid = r#"{"jsonrpc":"2.0","id":1,"method":"get_pet","params":{"id":"x"}}"#;
+    let refused_by_callgate = server.request("POST /jsonrpc", "", invalid).json();
+    assert_eq!(refused_by_callgate["error"]["code"], -32602);
     // If arguments pass the check but the service refuses them, the caller gets the message of the service.
     dir.ok(&["method", "set", "get_pet", "--input-schema", r#"{"properties":{"id":{}}}"#]);
-    server.until("the service is asked", |server| {
-        server.request("POST /jsonrpc", "", wrong).json()["error"]["message"] == "Invalid params"
+    server.wait_until("the service is asked", |server| {
+        server.request("POST /jsonrpc", "", invalid).json()["error"]["message"] == "Invalid params"
     });
-    let theirs = server.request("POST /jsonrpc", "", wrong).json();
-    assert_eq!(theirs["error"]["code"], -32602);
-    assert_eq!(theirs["error"]["data"][0]["name"], "ParameterValidationError", "{theirs}");
+    let refused_by_service = server.request("POST /jsonrpc", "", invalid).json();
+    assert_eq!(refused_by_service["error"]["code"], -32602);
+    assert_eq!(
+        refused_by_service["error"]["data"][0]["name"], "ParameterValidationError",
+        "{refused_by_service}"
+    );
 }
 
 #[test]
-fn it_can_be_tried_with_nothing_configured() {
+fn the_mock_server_can_be_tried_without_configuration() {
     let dir = TestDirectory::new();
     let mock = mock(&dir);
     let server = Server::start(dir.command(&["try", &mock.url("/"), "--json"]));

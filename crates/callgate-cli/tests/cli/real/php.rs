@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::servers::{RunningProcess, debian};
-use super::{QUIET, dir, survives_kill_and_return};
+use super::{QUIET, assert_recovery_after_kill, dir};
 use crate::support::{Server, TIMEOUT, TestDirectory};
 
 const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/php");
@@ -26,7 +26,7 @@ fn host() -> RunningProcess {
 }
 
 /// Returns a gateway in front of the host, after its source was imported.
-fn gateway(host: &RunningProcess, options: &str) -> (TestDirectory, Server) {
+fn serve_imported(host: &RunningProcess, options: &str) -> (TestDirectory, Server) {
     let url = host.url("/");
     let dir =
         dir(&format!("[upstreams.service]\nurl = \"{url}\"\nparams = \"positional\"\n{options}"));
@@ -41,9 +41,9 @@ fn gateway(host: &RunningProcess, options: &str) -> (TestDirectory, Server) {
 }
 
 #[test]
-fn methods_of_source_run_where_the_source_runs() {
+fn methods_of_imported_source_run_on_the_php_server() {
     let host = host();
-    let (_place, server) = gateway(&host, "");
+    let (_dir, server) = serve_imported(&host, "");
     let call = |id: &str, arguments: Value| server.invoke("", id, &arguments).json();
     assert_eq!(
         call("getProject", json!({"idProject": 1})),
@@ -75,9 +75,9 @@ fn methods_of_source_run_where_the_source_runs() {
 }
 
 #[test]
-fn a_host_that_is_killed_during_a_call_is_reported_and_used_again() {
+fn a_php_server_killed_during_a_call_is_reported_and_used_again_after_a_restart() {
     let mut host = host();
-    let (dir, server) = gateway(&host, "timeout_seconds = 2\n");
+    let (dir, server) = serve_imported(&host, "timeout_seconds = 2\n");
     let file = dir.path("begun");
     let wait = |seconds: u32| json!({"file": file, "seconds": seconds});
     let broken = std::thread::scope(|scope| {
@@ -93,46 +93,58 @@ fn a_host_that_is_killed_during_a_call_is_reported_and_used_again() {
     let message = broken.json()["error"]["message"].to_string();
     assert!(message.contains("closed the connection without a response"), "{message}");
     assert!(message.contains("may have run"), "{message}");
-    let away = server.invoke("", "getProjects", &json!({})).json();
-    assert!(away["error"]["message"].to_string().contains("cannot be reached"), "{away}");
+    let unavailable = server.invoke("", "getProjects", &json!({})).json();
+    assert!(
+        unavailable["error"]["message"].to_string().contains("cannot be reached"),
+        "{unavailable}"
+    );
     host.restart();
-    let back = server.invoke("", "getProject", &json!({"idProject": 1})).json();
-    assert_eq!(back["result"]["name"], "Bridge");
-    let late = server.invoke("", "waitFor", &wait(60)).json();
-    assert!(late["error"]["message"].to_string().contains("did not respond within"), "{late}");
+    let restarted = server.invoke("", "getProject", &json!({"idProject": 1})).json();
+    assert_eq!(restarted["result"]["name"], "Bridge");
+    let timed_out = server.invoke("", "waitFor", &wait(60)).json();
+    assert!(
+        timed_out["error"]["message"].to_string().contains("did not respond within"),
+        "{timed_out}"
+    );
 }
 
 #[test]
-fn calls_work_again_after_a_restart_of_the_host() {
+fn calls_succeed_again_after_a_restart_of_the_php_server() {
     let mut host = host();
-    let (_place, server) = gateway(&host, "");
+    let (_dir, server) = serve_imported(&host, "");
     let project = json!({"idProject": 1});
-    survives_kill_and_return(&server, &mut host, "getProject", &project, "Bridge");
+    assert_recovery_after_kill(&server, &mut host, "getProject", &project, "Bridge");
 }
 
 #[test]
-fn the_import_agrees_with_php_itself() {
+fn imported_parameters_match_those_of_php_reflection() {
     let output = php().arg("reflect.php").output().unwrap();
-    let known: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let signatures: Value = serde_json::from_slice(&output.stdout).unwrap();
     let dir = TestDirectory::migrated();
     dir.ok(&["import", "php", HOST]);
     let manifest: Value = serde_json::from_str(&dir.ok(&["export"])).unwrap();
     let mut compared = 0;
     for method in manifest["methods"].as_array().unwrap() {
-        let Some(known) = known[method["id"].as_str().unwrap()].as_array() else { continue };
-        let known: Vec<&Value> = known.iter().filter(|it| it["type"] != "Response").collect();
+        let Some(expected) = signatures[method["id"].as_str().unwrap()].as_array() else {
+            continue;
+        };
+        let expected: Vec<&Value> = expected.iter().filter(|it| it["type"] != "Response").collect();
         let params = method["params"].as_array().cloned().unwrap_or_default();
-        assert_eq!(params.len(), known.len(), "{method}");
-        for (param, known) in params.iter().zip(known) {
+        assert_eq!(params.len(), expected.len(), "{method}");
+        for (param, expected) in params.iter().zip(expected) {
             compared += 1;
-            assert_eq!(param["name"], known["name"]);
-            assert_eq!(param["optional"].as_bool().unwrap_or(false), known["optional"], "{param}");
+            assert_eq!(param["name"], expected["name"]);
+            assert_eq!(
+                param["optional"].as_bool().unwrap_or(false),
+                expected["optional"],
+                "{param}"
+            );
             // The value of `__DIR__` is known only at run time.
-            if known["has_default"] == true && param["name"] != "from" {
-                assert_eq!(param["default"], known["default"], "{param}");
+            if expected["has_default"] == true && param["name"] != "from" {
+                assert_eq!(param["default"], expected["default"], "{param}");
             }
             let ty = param["type"].as_str().unwrap();
-            let native = known["type"].as_str().unwrap();
+            let native = expected["type"].as_str().unwrap();
             assert_eq!(ty.starts_with('?'), native.starts_with('?'), "{param} {native}");
             if ["int", "bool", "float", "?string", "mixed"].contains(&native) {
                 assert!(ty.starts_with(native), "{param} {native}");

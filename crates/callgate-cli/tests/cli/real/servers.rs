@@ -137,7 +137,7 @@ pub(crate) fn deluge() -> RunningProcess {
     let state = tempfile::tempdir().unwrap();
     RunningProcess::start(move |port| {
         let mut command = debian("deluge-web", "deluge-web");
-        let modules = unpacked(&command, "usr/lib/python3/dist-packages");
+        let modules = package_file(&command, "usr/lib/python3/dist-packages");
         command.env("PYTHONPATH", modules).arg("-d").arg("-c").arg(state.path());
         command.args(["-i", "127.0.0.1", "-p", &port.to_string()]);
         command
@@ -162,7 +162,7 @@ pub(crate) fn litecoind() -> RunningProcess {
     let state = tempfile::tempdir().unwrap();
     RunningProcess::start(move |port| {
         let script = debian("litecoind", "litecoind");
-        let mut command = Command::new(unpacked(&script, "usr/lib/litecoin/litecoind"));
+        let mut command = Command::new(package_file(&script, "usr/lib/litecoin/litecoind"));
         command.envs(script.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.args(["-regtest", "-listen=0", "-disablewallet", "-rpcthreads=1"]);
         command.args(["-rpcworkqueue=1", "-rpcuser=ada", &format!("-rpcpassword={SECRET}")]);
@@ -195,7 +195,7 @@ pub(crate) fn electrum() -> RunningProcess {
         });
         std::fs::write(state.path().join("regtest/config"), config.to_string()).unwrap();
         let mut command = debian("electrum", "electrum");
-        let modules = unpacked(&command, "usr/lib/python3/dist-packages");
+        let modules = package_file(&command, "usr/lib/python3/dist-packages");
         command.env("PYTHONPATH", modules).args(["--regtest", "--offline", "-D"]);
         command.arg(state.path()).arg("daemon");
         command
@@ -212,7 +212,7 @@ pub(crate) fn jayson() -> RunningProcess {
 }
 
 /// Returns a file of the package that a program in `usr/bin` belongs to.
-fn unpacked(program: &Command, file: &str) -> PathBuf {
+fn package_file(program: &Command, file: &str) -> PathBuf {
     let program = Path::new(program.get_program());
     program.ancestors().nth(3).unwrap().join(file)
 }
@@ -221,9 +221,9 @@ fn unpacked(program: &Command, file: &str) -> PathBuf {
 pub(crate) fn anvil() -> RunningProcess {
     RunningProcess::start(|port| {
         let packages = packages().join("node_modules/@foundry-rs");
-        let mut all = std::fs::read_dir(packages).unwrap().map(|entry| entry.unwrap().path());
+        let mut paths = std::fs::read_dir(packages).unwrap().map(|entry| entry.unwrap().path());
         let binary =
-            all.find_map(|package| Some(package.join("bin/anvil")).filter(|it| it.exists()));
+            paths.find_map(|package| Some(package.join("bin/anvil")).filter(|it| it.exists()));
         let Some(binary) = binary else { panic!("anvil has no binary for this system") };
         let mut command = Command::new(binary);
         command.args(["--host", "127.0.0.1", "--silent", "--port", &port.to_string()]);

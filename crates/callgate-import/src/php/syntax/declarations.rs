@@ -8,26 +8,28 @@ use super::ast::{Attribute, Class, File, Kind, Method, Param, Property, Scope};
 use super::docblock::Docblock;
 use super::expression::{Expression, arguments};
 use super::joined;
-use super::parse::{children, code, field, first_error, is_name, line, of_kind, text};
+use super::parse::{
+    children, children_of_kind, children_without_comments, field, first_error, is_name, line, text,
+};
 
 /// Maximum nesting depth of conditions around a class.
 const MAX_DEPTH: usize = 8;
 
 pub(crate) fn read(root: Node<'_>, source: &str, file: &str) -> File {
     let scope = Arc::new(Scope { file: file.into(), ..Scope::default() });
-    let mut reader = Reader { source, scope, file: File::default() };
+    let mut reader = DeclarationReader { source, scope, file: File::default() };
     reader.statements(root, 0);
     reader.file
 }
 
-struct Reader<'s> {
+struct DeclarationReader<'s> {
     source: &'s str,
     /// Scope of the current statement. The next `use` copies and changes it.
     scope: Arc<Scope>,
     file: File,
 }
 
-impl Reader<'_> {
+impl DeclarationReader<'_> {
     fn statements(&mut self, parent: Node<'_>, depth: usize) {
         if depth > MAX_DEPTH {
             return;
@@ -104,11 +106,11 @@ impl Reader<'_> {
     fn namespace(&mut self, node: Node<'_>, depth: usize) {
         let file = Arc::clone(&self.scope.file);
         let namespace = self.field_text(node, "name").unwrap_or_default();
-        let outside = Scope { file, ..Scope::default() };
-        self.scope = Arc::new(Scope { namespace, ..outside.clone() });
+        let global_scope = Scope { file, ..Scope::default() };
+        self.scope = Arc::new(Scope { namespace, ..global_scope.clone() });
         if let Some(body) = field(node, "body") {
             self.statements(body, depth + 1);
-            self.scope = Arc::new(outside);
+            self.scope = Arc::new(global_scope);
         }
     }
 
@@ -118,12 +120,15 @@ impl Reader<'_> {
         if field(node, "type").is_some() {
             return;
         }
-        let prefix = of_kind(node, "namespace_name").next();
+        let prefix = children_of_kind(node, "namespace_name").next();
         let prefix = prefix.map(|prefix| self.text(prefix)).unwrap_or_default();
-        for clause in of_kind(field(node, "body").unwrap_or(node), "namespace_use_clause") {
-            let named = children(clause).into_iter().find(is_name);
-            let Some(named) = named.filter(|_| field(clause, "type").is_none()) else { continue };
-            let name = joined(&prefix, self.text(named).trim_start_matches('\\'));
+        for clause in children_of_kind(field(node, "body").unwrap_or(node), "namespace_use_clause")
+        {
+            let name_node = children(clause).into_iter().find(is_name);
+            let Some(name_node) = name_node.filter(|_| field(clause, "type").is_none()) else {
+                continue;
+            };
+            let name = joined(&prefix, self.text(name_node).trim_start_matches('\\'));
             let last = name.rsplit('\\').next().unwrap_or(&name);
             let alias = self.field_text(clause, "alias").unwrap_or_else(|| last.to_owned());
             Arc::make_mut(&mut self.scope).uses.insert(alias.to_ascii_lowercase(), name);
@@ -132,10 +137,11 @@ impl Reader<'_> {
 
     fn constants(&self, node: Node<'_>) -> Vec<(String, Expression)> {
         let element = |element: Node<'_>| {
-            let name = children(element).into_iter().next().filter(|it| it.kind() == "name")?;
-            Some((self.text(name), self.expression(*code(element).last()?)))
+            let name =
+                children(element).into_iter().next().filter(|child| child.kind() == "name")?;
+            Some((self.text(name), self.expression(*children_without_comments(element).last()?)))
         };
-        of_kind(node, "const_element").filter_map(element).collect()
+        children_of_kind(node, "const_element").filter_map(element).collect()
     }
 
     fn class(&mut self, node: Node<'_>, kind: Kind, doc: Docblock) {
@@ -146,7 +152,7 @@ impl Reader<'_> {
         if children(node).into_iter().any(|part| part != body && part.has_error()) {
             return;
         }
-        let base = of_kind(node, "base_clause").next().filter(|_| kind == Kind::Class);
+        let base = children_of_kind(node, "base_clause").next().filter(|_| kind == Kind::Class);
         let mut class = Class {
             name: joined(&self.scope.namespace, &name),
             kind,
@@ -184,7 +190,7 @@ impl Reader<'_> {
     }
 
     fn properties(&self, node: Node<'_>, doc: &Docblock) -> Vec<Property> {
-        if of_kind(node, "static_modifier").next().is_some() {
+        if children_of_kind(node, "static_modifier").next().is_some() {
             return Vec::new();
         }
         let ty = self.field_text(node, "type");
@@ -200,7 +206,7 @@ impl Reader<'_> {
                 attributes: self.attributes(node),
             })
         };
-        of_kind(node, "property_element").filter_map(property).collect()
+        children_of_kind(node, "property_element").filter_map(property).collect()
     }
 
     /// Returns the properties that are declared by parameters of the constructor.
@@ -211,9 +217,9 @@ impl Reader<'_> {
             return Vec::new();
         };
         let mut documented = doc.param_docs();
-        let property = |(param, own): (Node<'_>, Docblock)| {
+        let property = |(param, param_doc): (Node<'_>, Docblock)| {
             let name = self.variable(param)?;
-            let is_undocumented = own == Docblock::default();
+            let is_undocumented = param_doc == Docblock::default();
             Some(Property {
                 ty: self.field_text(param, "type"),
                 has_default: field(param, "default_value").is_some(),
@@ -222,7 +228,7 @@ impl Reader<'_> {
                 doc: if is_undocumented {
                     documented.remove(&name).unwrap_or_default()
                 } else {
-                    own
+                    param_doc
                 },
                 attributes: self.attributes(param),
                 name,
@@ -243,7 +249,7 @@ impl Reader<'_> {
                 is_variadic: node.kind() == "variadic_parameter",
             })
         };
-        let is_static = of_kind(node, "static_modifier").next().is_some();
+        let is_static = children_of_kind(node, "static_modifier").next().is_some();
         let body = field(node, "body");
         Some(Method {
             name: self.field_text(node, "name")?,
@@ -260,8 +266,11 @@ impl Reader<'_> {
 
     /// Returns the expression in `{ return …; }`.
     fn result(&self, body: Node<'_>) -> Option<Expression> {
-        let [only] = code(body).try_into().ok()?;
-        let value = code(only).into_iter().next().filter(|_| only.kind() == "return_statement")?;
+        let [statement] = children_without_comments(body).try_into().ok()?;
+        let value = children_without_comments(statement)
+            .into_iter()
+            .next()
+            .filter(|_| statement.kind() == "return_statement")?;
         Some(self.expression(value))
     }
 
@@ -273,21 +282,26 @@ impl Reader<'_> {
 
     fn is_public(&self, node: Node<'_>) -> bool {
         // `private(set)` restricts only writing.
-        let first = of_kind(node, "visibility_modifier").next();
+        let first = children_of_kind(node, "visibility_modifier").next();
         let first = first.map(|first| self.text(first).to_ascii_lowercase());
-        first.is_none_or(|word| word.starts_with("public") || word.ends_with("(set)"))
+        first.is_none_or(|modifier| modifier.starts_with("public") || modifier.ends_with("(set)"))
     }
 
     fn attributes(&self, node: Node<'_>) -> Vec<Attribute> {
         let Some(list) = field(node, "attributes") else { return Vec::new() };
         let attribute = |node: Node<'_>| {
-            let given = field(node, "parameters");
+            let parameters = field(node, "parameters");
             Some(Attribute {
                 name: self.names(node).into_iter().next()?,
-                arguments: given.map(|given| arguments(given, self.source, 0)).unwrap_or_default(),
+                arguments: parameters
+                    .map(|parameters| arguments(parameters, self.source, 0))
+                    .unwrap_or_default(),
             })
         };
         let groups = children(list).into_iter();
-        groups.flat_map(|group| of_kind(group, "attribute")).filter_map(attribute).collect()
+        groups
+            .flat_map(|group| children_of_kind(group, "attribute"))
+            .filter_map(attribute)
+            .collect()
     }
 }

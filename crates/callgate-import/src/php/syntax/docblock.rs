@@ -99,15 +99,15 @@ impl TypedTag {
         let (ty, rest) = split_type(body);
         let named = rest.trim_start_matches(['&', '.']).strip_prefix('$');
         let Some(named) = named else {
-            return Self { ty: some(ty), name: None, description: clean(rest) };
+            return Self { ty: non_empty(ty), name: None, description: clean(rest) };
         };
         let end = named.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(named.len());
         let (name, description) = named.split_at(end);
-        Self { ty: some(ty), name: some(name), description: clean(description) }
+        Self { ty: non_empty(ty), name: non_empty(name), description: clean(description) }
     }
 }
 
-fn some(text: &str) -> Option<String> {
+fn non_empty(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
@@ -117,8 +117,8 @@ fn split_type(body: &str) -> (&str, &str) {
     let mut depth = 0_usize;
     let mut quote = None;
     let mut last = None;
-    for (at, c) in body.char_indices() {
-        let (ty, rest) = body.split_at(at);
+    for (index, c) in body.char_indices() {
+        let (ty, rest) = body.split_at(index);
         match (quote, c) {
             (Some(open), c) if c == open => quote = None,
             (None, '\'' | '"') => quote = Some(c),
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_and_tags_are_separated() {
+    fn a_doc_comment_is_split_into_text_and_tags() {
         let doc = Docblock::parse(
             "/**
               * Finds users.
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_ends_before_the_description() {
+    fn a_tag_is_split_into_type_name_and_description() {
         for (body, ty, name, description) in [
             ("int $id", "int", "id", ""),
             ("int[] $ids The ids", "int[]", "ids", "The ids"),
@@ -225,10 +225,10 @@ mod tests {
             ("static the same", "static", "", "the same"),
             ("", "", "", ""),
         ] {
-            let found = TypedTag::parse(body);
-            assert_eq!(found.ty.as_deref().unwrap_or_default(), ty, "{body}");
-            assert_eq!(found.name.as_deref().unwrap_or_default(), name, "{body}");
-            assert_eq!(found.description, description, "{body}");
+            let tag = TypedTag::parse(body);
+            assert_eq!(tag.ty.as_deref().unwrap_or_default(), ty, "{body}");
+            assert_eq!(tag.name.as_deref().unwrap_or_default(), name, "{body}");
+            assert_eq!(tag.description, description, "{body}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Number, Value};
 use tree_sitter::Node;
 
-use super::parse::{code, field, is_name, text};
+use super::parse::{children_without_comments, field, is_name, text};
 use super::string;
 
 /// Maximum nesting depth. Deeper expressions become [`Expression::Unknown`].
@@ -60,41 +60,42 @@ pub(crate) fn argument<'a>(
 
 impl Expression {
     pub(crate) fn read(node: Node<'_>, source: &str) -> Self {
-        Self::at(node, source, 0).unwrap_or(Self::Unknown)
+        Self::read_nested(node, source, 0).unwrap_or(Self::Unknown)
     }
 
-    fn at(node: Node<'_>, source: &str, depth: usize) -> Option<Self> {
+    fn read_nested(node: Node<'_>, source: &str, depth: usize) -> Option<Self> {
         if depth > MAX_DEPTH {
             return None;
         }
         if let Some(value) = scalar(node, source) {
             return Some(Self::Scalar(value));
         }
-        let whole = text(node, source);
+        let node_text = text(node, source);
         let text = |node: Node<'_>| text(node, source).to_owned();
-        let inner = |node: Node<'_>| Self::at(node, source, depth + 1).unwrap_or(Self::Unknown);
+        let inner =
+            |node: Node<'_>| Self::read_nested(node, source, depth + 1).unwrap_or(Self::Unknown);
         let operation = |operator: &str, operands: Vec<Self>| Self::Operation {
             operator: operator.to_owned(),
             operands,
         };
-        let parts = code(node);
+        let parts = children_without_comments(node);
         Some(match (node.kind(), parts.as_slice()) {
             ("array_creation_expression", elements) => {
                 let element = |node: &Node<'_>| element(*node, inner);
                 Self::Array(elements.iter().map(element).collect::<Option<_>>()?)
             }
             ("name" | "qualified_name" | "relative_name", _) => {
-                Self::Constant { class: None, name: whole.to_owned() }
+                Self::Constant { class: None, name: node_text.to_owned() }
             }
-            ("parenthesized_expression", [one, ..]) => inner(*one),
+            ("parenthesized_expression", [expression, ..]) => inner(*expression),
             ("class_constant_access_expression", [class, name])
                 if is_name(class) || class.kind() == "relative_scope" =>
             {
                 Self::Constant { class: Some(text(*class)), name: text(*name) }
             }
             ("object_creation_expression", [class, rest @ ..]) if is_name(class) => {
-                let given = rest.first().map(|given| arguments(*given, source, depth + 1));
-                let arguments = given.unwrap_or_default();
+                let list = rest.first().map(|list| arguments(*list, source, depth + 1));
+                let arguments = list.unwrap_or_default();
                 Self::Call { is_new: true, name: text(*class), arguments }
             }
             ("function_call_expression", _) => Self::Call {
@@ -123,11 +124,11 @@ impl Expression {
 }
 
 fn element(node: Node<'_>, read: impl Fn(Node<'_>) -> Expression) -> Option<Element> {
-    match code(node).as_slice() {
-        [one] if one.kind() == "variadic_unpacking" => {
-            Some(Element::Spread(read(*code(*one).first()?)))
+    match children_without_comments(node).as_slice() {
+        [item] if item.kind() == "variadic_unpacking" => {
+            Some(Element::Spread(read(*children_without_comments(*item).first()?)))
         }
-        [one] => Some(Element::Item(read(*one))),
+        [item] => Some(Element::Item(read(*item))),
         [key, value] => Some(Element::Pair(read(*key), read(*value))),
         _ => None,
     }
@@ -136,11 +137,12 @@ fn element(node: Node<'_>, read: impl Fn(Node<'_>) -> Expression) -> Option<Elem
 pub(crate) fn arguments(node: Node<'_>, source: &str, depth: usize) -> Vec<Argument> {
     let argument = |node: Node<'_>| {
         let name = field(node, "name").map(|name| text(name, source).to_owned());
-        let value = code(node).last().copied().filter(|_| node.kind() == "argument");
-        let value = value.and_then(|value| Expression::at(value, source, depth));
+        let value =
+            children_without_comments(node).last().copied().filter(|_| node.kind() == "argument");
+        let value = value.and_then(|value| Expression::read_nested(value, source, depth));
         Argument { name, value: value.unwrap_or(Expression::Unknown) }
     };
-    code(node).into_iter().map(argument).collect()
+    children_without_comments(node).into_iter().map(argument).collect()
 }
 
 fn scalar(node: Node<'_>, source: &str) -> Option<Value> {

@@ -34,16 +34,16 @@ impl Parser {
 
     fn tree(&mut self, text: &str) -> anyhow::Result<Tree> {
         let started = Instant::now();
-        let mut is_late = |_: &ParseState| {
+        let mut check_time = |_: &ParseState| {
             if started.elapsed() > MAX_TIME {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
             }
         };
-        let options = ParseOptions::new().progress_callback(&mut is_late);
-        let mut rest = |at: usize, _| text.as_bytes().get(at..).unwrap_or_default();
-        let tree = self.0.parse_with_options(&mut rest, None, Some(options));
+        let options = ParseOptions::new().progress_callback(&mut check_time);
+        let mut input = |offset: usize, _| text.as_bytes().get(offset..).unwrap_or_default();
+        let tree = self.0.parse_with_options(&mut input, None, Some(options));
         tree.ok_or_else(|| {
             self.0.reset();
             anyhow!("parsing takes more than {} seconds", MAX_TIME.as_secs())
@@ -65,8 +65,8 @@ fn with_ordered_modifiers(text: &str) -> Option<String> {
 /// Returns the first node with an error outside of function bodies. Not recursive, because nodes may be nested to any
 /// depth.
 pub(super) fn first_error(root: Node<'_>) -> Option<Node<'_>> {
-    let mut next = vec![root];
-    while let Some(node) = next.pop() {
+    let mut stack = vec![root];
+    while let Some(node) = stack.pop() {
         if node.is_error() || node.is_missing() {
             return Some(node);
         }
@@ -75,13 +75,13 @@ pub(super) fn first_error(root: Node<'_>) -> Option<Node<'_>> {
         }
         let is_function = matches!(node.kind(), "method_declaration" | "function_definition");
         let body = field(node, "body").filter(|_| is_function);
-        let mut wrong: Vec<Node<'_>> = node.children(&mut node.walk()).collect();
-        wrong.retain(Node::has_error);
+        let mut invalid: Vec<Node<'_>> = node.children(&mut node.walk()).collect();
+        invalid.retain(Node::has_error);
         // If no child has the error, this node itself has it.
-        if wrong.is_empty() {
+        if invalid.is_empty() {
             return Some(node);
         }
-        next.extend(wrong.into_iter().rev().filter(|child| Some(*child) != body));
+        stack.extend(invalid.into_iter().rev().filter(|child| Some(*child) != body));
     }
     None
 }
@@ -110,13 +110,13 @@ pub(super) fn children(node: Node<'_>) -> Vec<Node<'_>> {
 }
 
 /// Returns the named children without comments.
-pub(super) fn code(node: Node<'_>) -> Vec<Node<'_>> {
+pub(super) fn children_without_comments(node: Node<'_>) -> Vec<Node<'_>> {
     let mut all = children(node);
     all.retain(|child| !child.is_extra());
     all
 }
 
-pub(super) fn of_kind<'t>(node: Node<'t>, kind: &str) -> impl Iterator<Item = Node<'t>> {
+pub(super) fn children_of_kind<'t>(node: Node<'t>, kind: &str) -> impl Iterator<Item = Node<'t>> {
     children(node).into_iter().filter(move |child| child.kind() == kind)
 }
 

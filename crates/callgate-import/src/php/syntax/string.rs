@@ -11,18 +11,18 @@ pub(super) fn read(node: Node<'_>, source: &str) -> Option<String> {
         "string" => {
             let raw = raw.strip_prefix(['b', 'B']).unwrap_or(raw);
             let raw = raw.strip_prefix('\'')?.strip_suffix('\'')?;
-            Some(plain(raw))
+            Some(unescape_single_quoted(raw))
         }
         "encapsed_string" => {
             let raw = raw.strip_prefix(['b', 'B']).unwrap_or(raw);
             let raw = raw.strip_prefix('"')?.strip_suffix('"')?;
-            is_constant(node).then(|| escaped(raw, Some('"')))?
+            is_constant(node).then(|| unescape_double_quoted(raw, Some('"')))?
         }
         "heredoc" => {
             let is_constant = field(node, "value").is_none_or(is_constant);
-            is_constant.then(|| escaped(&body(raw)?, None))?
+            is_constant.then(|| unescape_double_quoted(&heredoc_body(raw)?, None))?
         }
-        "nowdoc" => body(raw),
+        "nowdoc" => heredoc_body(raw),
         _ => None,
     }
 }
@@ -32,7 +32,7 @@ fn is_constant(node: Node<'_>) -> bool {
 }
 
 /// Unescapes a literal in single quotes, in which only the quote and the backslash are escaped.
-fn plain(raw: &str) -> String {
+fn unescape_single_quoted(raw: &str) -> String {
     let mut text = String::with_capacity(raw.len());
     let mut chars = raw.chars().peekable();
     while let Some(c) = chars.next() {
@@ -48,7 +48,7 @@ fn plain(raw: &str) -> String {
 }
 
 /// Returns the lines between the two delimiters, without the indentation of the closing delimiter.
-fn body(raw: &str) -> Option<String> {
+fn heredoc_body(raw: &str) -> Option<String> {
     let mut lines: Vec<&str> = raw.lines().collect();
     let end = lines.pop()?;
     if lines.is_empty() {
@@ -56,33 +56,37 @@ fn body(raw: &str) -> Option<String> {
     }
     lines.remove(0);
     let indent = end.len() - end.trim_start().len();
-    let without = |line: &&str| {
+    let unindent = |line: &&str| {
         let space = line.len() - line.trim_start().len();
         line.get(space.min(indent)..).unwrap_or_default().to_owned()
     };
-    Some(lines.iter().map(without).collect::<Vec<_>>().join("\n"))
+    Some(lines.iter().map(unindent).collect::<Vec<_>>().join("\n"))
 }
 
 /// Unescapes a literal in double quotes.
-fn escaped(raw: &str, quote: Option<char>) -> Option<String> {
+fn unescape_double_quoted(raw: &str, quote: Option<char>) -> Option<String> {
     let mut bytes = Vec::with_capacity(raw.len());
     let mut rest = raw;
-    while let Some((before, behind)) = rest.split_once('\\') {
+    while let Some((before, after)) = rest.split_once('\\') {
         bytes.extend_from_slice(before.as_bytes());
-        rest = escape(behind, quote, &mut bytes)?;
+        rest = unescape_sequence(after, quote, &mut bytes)?;
     }
     bytes.extend_from_slice(rest.as_bytes());
     String::from_utf8(bytes).ok()
 }
 
 /// Unescapes the characters after a backslash. Returns the remaining text.
-fn escape<'r>(text: &'r str, quote: Option<char>, bytes: &mut Vec<u8>) -> Option<&'r str> {
+fn unescape_sequence<'r>(
+    text: &'r str,
+    quote: Option<char>,
+    bytes: &mut Vec<u8>,
+) -> Option<&'r str> {
     let Some(c) = text.chars().next() else {
         bytes.push(b'\\');
         return Some(text);
     };
     let rest = text.get(c.len_utf8()..).unwrap_or_default();
-    let one = match c {
+    let byte = match c {
         'n' => b'\n',
         'r' => b'\r',
         't' => b'\t',
@@ -105,10 +109,10 @@ fn escape<'r>(text: &'r str, quote: Option<char>, bytes: &mut Vec<u8>) -> Option
             return Some(rest);
         }
         'u' if rest.starts_with('{') => {
-            let (digits, behind) = rest.get(1..)?.split_once('}')?;
+            let (digits, after) = rest.get(1..)?.split_once('}')?;
             let c = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
             bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-            return Some(behind);
+            return Some(after);
         }
         _ => {
             // This is not an escape sequence.
@@ -116,11 +120,11 @@ fn escape<'r>(text: &'r str, quote: Option<char>, bytes: &mut Vec<u8>) -> Option
             return Some(text);
         }
     };
-    bytes.push(one);
+    bytes.push(byte);
     Some(rest)
 }
 
-fn digits(text: &str, most: usize, radix: u32) -> (&str, &str) {
-    let count = text.chars().take(most).take_while(|c| c.is_digit(radix)).count();
+fn digits(text: &str, max: usize, radix: u32) -> (&str, &str) {
+    let count = text.chars().take(max).take_while(|c| c.is_digit(radix)).count();
     text.split_at_checked(count).unwrap_or((text, ""))
 }

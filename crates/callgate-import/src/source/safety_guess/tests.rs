@@ -3,7 +3,7 @@
 use super::*;
 
 /// Methods that only read, with their descriptions.
-const READ: &[(&str, &str)] = &[
+const READ_ONLY_METHODS: &[(&str, &str)] = &[
     ("user.get", ""),
     ("listOrders", ""),
     ("order.list", ""),
@@ -51,7 +51,7 @@ const READ: &[(&str, &str)] = &[
 ];
 
 /// Methods that change data, or may change data.
-const CHANGE: &[(&str, &str)] = &[
+const CHANGING_METHODS: &[(&str, &str)] = &[
     ("user.delete", ""),
     ("getOrCreateUser", ""),
     ("cache.getAndClear", ""),
@@ -99,7 +99,7 @@ const CHANGE: &[(&str, &str)] = &[
 ];
 
 /// Methods whose names and descriptions are not clear.
-const UNCLEAR: &[(&str, &str)] = &[
+const UNCLEAR_METHODS: &[(&str, &str)] = &[
     ("list.frobnicate", "Returns a value."),
     ("rotateList2", "Returns a value."),
     ("counter.next", "Returns the next value."),
@@ -124,29 +124,29 @@ const UNCLEAR: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_verb_that_reads_is_guessed_read_only() {
-    for (id, description) in READ {
+fn methods_that_only_read_are_guessed_read_only() {
+    for (id, description) in READ_ONLY_METHODS {
         assert_eq!(guess(id, description), Some(Safety::ReadOnly), "{id}: {description}");
     }
 }
 
 #[test]
-fn one_verb_of_change_defeats_a_guess_that_a_method_reads() {
-    for (id, description) in CHANGE {
+fn a_method_with_one_verb_of_change_is_guessed_destructive() {
+    for (id, description) in CHANGING_METHODS {
         assert_eq!(guess(id, description), Some(Safety::Destructive), "{id}: {description}");
     }
 }
 
 #[test]
-fn an_unclear_name_is_never_guessed_read_only() {
-    for (id, description) in UNCLEAR {
+fn unclear_methods_are_not_guessed_read_only() {
+    for (id, description) in UNCLEAR_METHODS {
         assert_ne!(guess(id, description), Some(Safety::ReadOnly), "{id}: {description}");
     }
     assert_eq!(guess("counter.next", "Returns the next value."), None);
 }
 
 #[test]
-fn verbs_are_recognised_in_every_form() {
+fn verbs_of_change_are_recognised_in_all_forms() {
     for verb in [
         "create",
         "creates",
@@ -165,7 +165,7 @@ fn verbs_are_recognised_in_every_form() {
     ] {
         assert!(form_in(CHANGING, verb).is_some(), "{verb}");
     }
-    for other in ["creature", "sets_", "s", "es", "ing", "ed", "", "é", "address", "listing"] {
-        assert_eq!(form_in(CHANGING, other), None, "{other}");
+    for word in ["creature", "sets_", "s", "es", "ing", "ed", "", "é", "address", "listing"] {
+        assert_eq!(form_in(CHANGING, word), None, "{word}");
     }
 }

@@ -85,12 +85,12 @@ fn param(name: &str, ty: &str) -> Param {
 /// Returns rmcp without sessions, with JSON replies and default settings. Its tools are those of Callgate's list.
 pub(crate) fn rmcp(tools: Vec<Value>) -> Router {
     let tools = tools.into_iter().map(|tool| serde_json::from_value(tool).unwrap()).collect();
-    let twin = Twin { tools: Arc::new(tools) };
+    let server = RmcpServer { tools: Arc::new(tools) };
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true);
     let service = StreamableHttpService::new(
-        move || Ok(twin.clone()),
+        move || Ok(server.clone()),
         Arc::new(NeverSessionManager::default()),
         config,
     );
@@ -99,11 +99,11 @@ pub(crate) fn rmcp(tools: Vec<Value>) -> Router {
 
 /// The application as an rmcp server.
 #[derive(Clone)]
-struct Twin {
+struct RmcpServer {
     tools: Arc<Vec<Tool>>,
 }
 
-impl ServerHandler for Twin {
+impl ServerHandler for RmcpServer {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
@@ -142,11 +142,11 @@ impl ServerHandler for Twin {
             let message = format!("Tool '{}' not found or access denied", request.name);
             return Err(ErrorData::invalid_params(message, None));
         };
-        Ok(called(&tool, Value::Object(request.arguments.unwrap_or_default())).into())
+        Ok(call_result(&tool, Value::Object(request.arguments.unwrap_or_default())).into())
     }
 }
 
-fn called(tool: &Tool, mut arguments: Value) -> CallToolResult {
+fn call_result(tool: &Tool, mut arguments: Value) -> CallToolResult {
     let schema = Value::Object((*tool.input_schema).clone());
     if !jsonschema::is_valid(&schema, &arguments) {
         return CallToolResult::error(vec![ContentBlock::text("the arguments are wrong")]);

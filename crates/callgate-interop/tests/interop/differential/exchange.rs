@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use super::request::Request;
 
 /// Maximum time for a reply.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Compared parts of a reply.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +35,7 @@ pub(crate) enum Kind {
     Result,
     Error(i64),
     /// No JSON-RPC message.
-    Nothing,
+    NoMessage,
     /// An open stream, with the method of its first message.
     Stream(String),
     /// Responses to a batch.
@@ -44,7 +44,7 @@ pub(crate) enum Kind {
 
 impl Outcome {
     /// Returns `true` if two replies are equivalent.
-    pub(crate) fn is_like(&self, other: &Self) -> bool {
+    pub(crate) fn is_equivalent(&self, other: &Self) -> bool {
         (self.status, &self.kind, &self.id, &self.details)
             == (other.status, &other.kind, &other.id, &other.details)
     }
@@ -53,8 +53,8 @@ impl Outcome {
         (self.status, &self.kind) == (status, &Kind::Error(code))
     }
 
-    pub(crate) fn is_nothing(&self, status: u16) -> bool {
-        (self.status, &self.kind) == (status, &Kind::Nothing)
+    pub(crate) fn has_no_message(&self, status: u16) -> bool {
+        (self.status, &self.kind) == (status, &Kind::NoMessage)
     }
 
     pub(crate) fn is_result(&self) -> bool {
@@ -73,7 +73,7 @@ impl fmt::Display for Kind {
         match self {
             Self::Result => f.write_str("result"),
             Self::Error(code) => write!(f, "{code}"),
-            Self::Nothing => f.write_str("no message"),
+            Self::NoMessage => f.write_str("no message"),
             Self::Stream(first) if first.is_empty() => f.write_str("stream"),
             Self::Stream(first) => write!(f, "stream with {first}"),
             Self::Batch(parts) => write!(f, "batch of {}", parts.len()),
@@ -87,16 +87,16 @@ pub(crate) async fn send(address: SocketAddr, request: &Request) -> Outcome {
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     let connection = tokio::spawn(connection);
-    let mut built = http::Request::builder().method(request.verb).uri("/mcp");
+    let mut http_request = http::Request::builder().method(request.verb).uri("/mcp");
     if request.header("host").is_none() {
-        built = built.header("host", address.to_string());
+        http_request = http_request.header("host", address.to_string());
     }
     for (name, value) in &request.headers {
-        built = built.header(*name, value);
+        http_request = http_request.header(*name, value);
     }
-    let built = built.body(Full::new(Bytes::from(request.body()))).unwrap();
-    let outcome = async { read(sender.send_request(built).await.unwrap(), request).await };
-    let outcome = tokio::time::timeout(PATIENCE, outcome).await;
+    let http_request = http_request.body(Full::new(Bytes::from(request.body()))).unwrap();
+    let outcome = async { read(sender.send_request(http_request).await.unwrap(), request).await };
+    let outcome = tokio::time::timeout(REPLY_TIMEOUT, outcome).await;
     connection.abort();
     outcome.unwrap_or_else(|_| panic!("no reply to {request:?}"))
 }
@@ -145,7 +145,7 @@ fn kind(message: &Value) -> Kind {
         return Kind::Batch(parts.iter().map(kind).collect());
     }
     if message["jsonrpc"] != "2.0" {
-        return Kind::Nothing;
+        return Kind::NoMessage;
     }
     if message.get("result").is_some() {
         return Kind::Result;

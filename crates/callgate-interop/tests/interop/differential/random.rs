@@ -21,7 +21,7 @@ impl Random {
         usize::try_from(self.next() % limit).unwrap()
     }
 
-    pub(crate) fn whole(&mut self) -> i64 {
+    pub(crate) fn integer(&mut self) -> i64 {
         i64::try_from(self.next() % 2_000_001).unwrap() - 1_000_000
     }
 
@@ -34,10 +34,10 @@ impl Random {
     }
 
     /// Returns `count` of these items, in their order.
-    pub(crate) fn some<T>(&mut self, mut all: Vec<T>, count: usize) -> Vec<T> {
-        while all.len() > count {
-            all.remove(self.below(all.len()));
+    pub(crate) fn sample<T>(&mut self, mut items: Vec<T>, count: usize) -> Vec<T> {
+        while items.len() > count {
+            items.remove(self.below(items.len()));
         }
-        all
+        items
     }
 }

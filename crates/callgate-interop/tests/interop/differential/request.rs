@@ -31,14 +31,14 @@ impl Era {
 
 /// A method with params, for any era.
 #[derive(Debug, Clone)]
-pub(crate) struct Question {
-    /// Distinguishes the question from others with the same method.
-    pub(crate) what: String,
+pub(crate) struct RequestTemplate {
+    /// Distinguishes the template from others with the same method.
+    pub(crate) label: String,
     pub(crate) method: &'static str,
     pub(crate) params: Value,
 }
 
-impl Question {
+impl RequestTemplate {
     pub(crate) fn is_notification(&self) -> bool {
         self.method.starts_with("notifications/")
     }
@@ -56,12 +56,12 @@ pub(crate) struct Request {
 
 impl Request {
     /// Returns a valid request.
-    pub(crate) fn right(era: Era, question: &Question) -> Self {
-        let mut params = question.params.clone();
+    pub(crate) fn valid(era: Era, template: &RequestTemplate) -> Self {
+        let mut params = template.params.clone();
         let mut request = Self {
             verb: "POST",
             headers: Vec::new(),
-            message: json!({"jsonrpc": "2.0", "id": 7, "method": question.method}),
+            message: json!({"jsonrpc": "2.0", "id": 7, "method": template.method}),
             text: None,
         };
         request.set("content-type", "application/json");
@@ -72,20 +72,20 @@ impl Request {
                 META_CAPABILITIES: {},
                 META_CLIENT: {"name": "tester", "version": "1"},
             });
-            request.set(METHOD, question.method);
+            request.set(METHOD, template.method);
             if let Some(name) = params["name"].as_str() {
                 request.set(NAME, name);
             }
         }
-        if question.method == "initialize" {
+        if template.method == "initialize" {
             params["protocolVersion"] = json!(era.0);
         }
         // A legacy handshake has no negotiated version yet.
-        if era.is_modern() || question.method != "initialize" {
+        if era.is_modern() || template.method != "initialize" {
             request.set(VERSION, era.0);
         }
         request.message["params"] = params;
-        if question.is_notification() {
+        if template.is_notification() {
             request.members().remove("id");
         }
         request
@@ -96,8 +96,8 @@ impl Request {
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let found = self.headers.iter().find(|(header, _)| *header == name);
-        found.map(|(_, value)| value.as_str())
+        let header = self.headers.iter().find(|(header, _)| *header == name);
+        header.map(|(_, value)| value.as_str())
     }
 
     pub(crate) fn drop(&mut self, name: &str) {

@@ -46,7 +46,7 @@ fn assembly(code: &[Method]) -> Assembly<'_> {
     }
 }
 
-fn listed(catalog: &Catalog, grants: &[(&str, Mask)]) -> usize {
+fn tool_count(catalog: &Catalog, grants: &[(&str, Mask)]) -> usize {
     catalog.listing(&grants.iter().copied().collect::<Grants>()).len()
 }
 
@@ -62,11 +62,19 @@ fn rows_without_a_section_are_open_unless_they_are_refused() {
         let assembly = Assembly { open_methods: configured, ..assembly(&code) };
         let catalog = assemble(rows, assembly).catalog;
         let closed = catalog.by_id("open").unwrap().findings().contains(&Finding::NoSection);
-        (listed(&catalog, &[]), listed(&catalog, &ALL), open_entries(&catalog).count(), closed)
+        (
+            tool_count(&catalog, &[]),
+            tool_count(&catalog, &ALL),
+            open_entries(&catalog).count(),
+            closed,
+        )
     };
     let (open, closed) = ((2, 3, 1, false), (1, 2, 0, true));
     let (allow, refuse) = (Some(OpenMethods::Allow), Some(OpenMethods::Refuse));
-    assert_eq!([None, allow, refuse].map(|it| count(&rows, it)), [open, open, closed]);
+    assert_eq!(
+        [None, allow, refuse].map(|configured| count(&rows, configured)),
+        [open, open, closed]
+    );
     for (value, expected) in [
         ("refuse", [closed; 3]),
         ("allow", [open; 3]),
@@ -75,7 +83,11 @@ fn rows_without_a_section_are_open_unless_they_are_refused() {
     ] {
         let setting = SettingRow { name: "open_methods".to_owned(), value: value.to_owned() };
         let rows = CatalogRows { settings: vec![setting], ..rows.clone() };
-        assert_eq!([None, allow, refuse].map(|it| count(&rows, it)), expected, "`{value}`");
+        assert_eq!(
+            [None, allow, refuse].map(|configured| count(&rows, configured)),
+            expected,
+            "`{value}`"
+        );
     }
 }
 
@@ -85,16 +97,16 @@ fn actions_of_plugin_and_method_define_the_requirement() {
     rows.methods = vec![row("m")];
     rows.actions = vec![action("m", 1, "4"), action("other", 2, "6")];
     let catalog = assemble(&rows, assembly(&[])).catalog;
-    assert_eq!(listed(&catalog, &[("content", Mask::Write)]), 1);
-    assert_eq!(listed(&catalog, &[("content", Mask::Read)]), 0);
+    assert_eq!(tool_count(&catalog, &[("content", Mask::Write)]), 1);
+    assert_eq!(tool_count(&catalog, &[("content", Mask::Read)]), 0);
 }
 
 #[test]
-fn festi_bug_a_section_that_is_named_without_an_action_is_closed_and_not_open() {
+fn festi_bug_a_section_that_is_named_without_an_action_closes_the_method() {
     let mut rows = rows();
     rows.methods = vec![MethodRow { sections: Some("content".to_owned()), ..row("m") }];
     let catalog = assemble(&rows, assembly(&[])).catalog;
-    assert_eq!(listed(&catalog, &ALL), 0);
+    assert_eq!(tool_count(&catalog, &ALL), 0);
     assert!(
         catalog
             .entries()
@@ -106,39 +118,39 @@ fn festi_bug_a_section_that_is_named_without_an_action_is_closed_and_not_open() 
 }
 
 #[test]
-fn festi_bug_a_method_in_two_sections_needs_both_in_any_order_of_rows() {
+fn festi_bug_a_method_in_two_sections_requires_both_in_any_order_of_rows() {
     for actions in [
         vec![action("m", 1, "2"), action("m", 2, "6")],
         vec![action("m", 2, "6"), action("m", 1, "2")],
     ] {
         let rows = CatalogRows { methods: vec![row("m")], actions, ..rows() };
         let catalog = assemble(&rows, assembly(&[])).catalog;
-        assert_eq!(listed(&catalog, &[("content", Mask::Execute)]), 0);
-        assert_eq!(listed(&catalog, &[("system", Mask::Execute)]), 0);
-        assert_eq!(listed(&catalog, &ALL), 1);
+        assert_eq!(tool_count(&catalog, &[("content", Mask::Execute)]), 0);
+        assert_eq!(tool_count(&catalog, &[("system", Mask::Execute)]), 0);
+        assert_eq!(tool_count(&catalog, &ALL), 1);
     }
 }
 
 #[test]
-fn festi_bug_the_mask_of_the_action_counts_and_not_that_of_the_section() {
+fn festi_bug_the_mask_of_the_action_applies_instead_of_the_mask_of_the_section() {
     let mut rows = rows();
     rows.methods = vec![row("m")];
     rows.actions = vec![action("m", 1, "2")];
     rows.sections[0].mask = "6".to_owned();
     let catalog = assemble(&rows, assembly(&[])).catalog;
-    assert_eq!(listed(&catalog, &[("content", Mask::Read)]), 1);
+    assert_eq!(tool_count(&catalog, &[("content", Mask::Read)]), 1);
 }
 
 #[test]
-fn a_section_that_does_not_exist_and_a_mask_that_is_none_are_closed() {
+fn missing_sections_and_invalid_masks_close_a_method() {
     for action in [action("m", 99, "2"), action("m", 1, "99"), action("m", 1, "lots")] {
         let rows = CatalogRows { methods: vec![row("m")], actions: vec![action], ..rows() };
-        assert_eq!(listed(&assemble(&rows, assembly(&[])).catalog, &ALL), 0);
+        assert_eq!(tool_count(&assemble(&rows, assembly(&[])).catalog, &ALL), 0);
     }
     let named = MethodRow { sections: Some("gone".to_owned()), ..row("m") };
     let rows = CatalogRows { methods: vec![named], ..rows() };
     let catalog = assemble(&rows, assembly(&[])).catalog;
-    assert_eq!(listed(&catalog, &ALL), 0);
+    assert_eq!(tool_count(&catalog, &ALL), 0);
     assert!(
         catalog
             .entries()
@@ -152,11 +164,11 @@ fn a_section_that_does_not_exist_and_a_mask_that_is_none_are_closed() {
 #[test]
 fn a_method_that_names_no_section_is_open() {
     let rows = CatalogRows { methods: vec![row("m")], ..rows() };
-    assert_eq!(listed(&assemble(&rows, assembly(&[])).catalog, &[]), 1);
+    assert_eq!(tool_count(&assemble(&rows, assembly(&[])).catalog, &[]), 1);
 }
 
 #[test]
-fn which_methods_are_tools() {
+fn the_exposed_column_and_the_exposure_determine_which_methods_are_tools() {
     let exposed =
         |id: &str, value: Option<&str>| MethodRow { exposed: value.map(str::to_owned), ..row(id) };
     let rows = CatalogRows {
@@ -172,9 +184,10 @@ fn which_methods_are_tools() {
 }
 
 #[test]
-fn a_duplicate_id_is_quarantined_and_the_first_row_stays() {
-    let titled = |title: &str| MethodRow { title: Some(title.to_owned()), ..row("m") };
-    let rows = CatalogRows { methods: vec![titled("first"), titled("second")], ..rows() };
+fn a_duplicate_id_is_quarantined_and_the_first_row_is_served() {
+    let row_with_title = |title: &str| MethodRow { title: Some(title.to_owned()), ..row("m") };
+    let rows =
+        CatalogRows { methods: vec![row_with_title("first"), row_with_title("second")], ..rows() };
     let catalog = assemble(&rows, assembly(&[])).catalog;
     assert_eq!((catalog.len(), catalog.quarantined().len()), (1, 1));
     let tool = catalog.tool(catalog.entries().next().unwrap());
@@ -182,7 +195,7 @@ fn a_duplicate_id_is_quarantined_and_the_first_row_stays() {
 }
 
 #[test]
-fn a_row_without_a_working_upstream_is_listed_with_a_finding() {
+fn a_row_with_an_unknown_upstream_is_listed_with_a_finding() {
     let rows = CatalogRows {
         methods: vec![MethodRow { upstream: Some("nowhere".to_owned()), ..row("m") }],
         ..rows()
@@ -211,10 +224,10 @@ fn only_tool(catalog: &Catalog) -> serde_json::Value {
 }
 
 #[test]
-fn code_needs_no_row_and_a_row_is_an_overlay() {
+fn a_method_in_code_needs_no_row_and_a_row_is_an_overlay() {
     let code = [code()];
-    let bare = assemble(&rows(), assembly(&code)).catalog;
-    assert_eq!(only_tool(&bare)["description"], "From code.");
+    let without_row = assemble(&rows(), assembly(&code)).catalog;
+    assert_eq!(only_tool(&without_row)["description"], "From code.");
     let row = MethodRow {
         title: Some("From the row".to_owned()),
         safety: Some("read_only".to_owned()),
@@ -230,7 +243,7 @@ fn code_needs_no_row_and_a_row_is_an_overlay() {
 }
 
 #[test]
-fn a_row_changes_the_mask_and_never_removes_the_section() {
+fn actions_change_masks_and_add_sections_but_cannot_remove_the_section_of_code() {
     let code = [code()];
     let action = |id_section, mask: &str| ActionRow {
         plugin: LOCAL.to_owned(),
@@ -238,7 +251,7 @@ fn a_row_changes_the_mask_and_never_removes_the_section() {
     };
     let mut rows = CatalogRows { methods: vec![overlay()], ..rows() };
     let allowed = |rows: &CatalogRows, grants: &[(&str, Mask)]| {
-        listed(&assemble(rows, assembly(&code)).catalog, grants) == 1
+        tool_count(&assemble(rows, assembly(&code)).catalog, grants) == 1
     };
     assert!(!allowed(&rows, &[]), "the code's section, without an action row");
     assert!(allowed(&rows, &[("content", Mask::Read)]));
@@ -250,7 +263,7 @@ fn a_row_changes_the_mask_and_never_removes_the_section() {
 }
 
 #[test]
-fn the_same_id_on_another_upstream_is_quarantined_and_code_wins() {
+fn local_rows_without_code_and_other_rows_with_the_id_of_code_are_quarantined() {
     let code = [code()];
     let rows = CatalogRows { methods: vec![row("m")], ..rows() };
     let catalog = assemble(&rows, assembly(&code)).catalog;
@@ -263,15 +276,15 @@ fn the_same_id_on_another_upstream_is_quarantined_and_code_wins() {
 }
 
 #[test]
-fn a_section_that_an_overlay_names_is_closed_without_an_action() {
+fn a_section_that_an_overlay_names_without_an_action_closes_the_method() {
     let open = [Method::new("m".parse().unwrap())];
     let row = MethodRow { sections: Some("[\"system\"]".to_owned()), ..overlay() };
     let rows = CatalogRows { methods: vec![row], ..rows() };
-    assert_eq!(listed(&assemble(&rows, assembly(&open)).catalog, &ALL), 0);
+    assert_eq!(tool_count(&assemble(&rows, assembly(&open)).catalog, &ALL), 0);
 }
 
 #[test]
-fn of_two_overlays_the_first_counts() {
+fn the_first_of_two_overlays_applies_and_the_second_is_quarantined() {
     let hidden = MethodRow { exposed: Some("0".to_owned()), ..overlay() };
     let rows = CatalogRows { methods: vec![hidden, overlay()], ..rows() };
     let catalog = assemble(&rows, assembly(&[code()])).catalog;
@@ -279,29 +292,29 @@ fn of_two_overlays_the_first_counts() {
 }
 
 #[test]
-fn an_action_protects_its_method_in_whatever_case_it_is_written() {
+fn actions_protect_their_methods_regardless_of_case() {
     let rows = CatalogRows {
         methods: vec![row("deleteUser")],
         actions: vec![ActionRow { plugin: "p".to_owned(), ..action("DELETEUSER", 1, "6") }],
         ..rows()
     };
     let catalog = assemble(&rows, assembly(&[])).catalog;
-    assert_eq!(listed(&catalog, &[]), 0);
-    assert_eq!(listed(&catalog, &ALL), 1);
+    assert_eq!(tool_count(&catalog, &[]), 0);
+    assert_eq!(tool_count(&catalog, &ALL), 1);
 }
 
 #[test]
-fn what_closes_a_method_is_a_finding_that_goes_when_it_is_mended() {
+fn findings_report_why_a_method_is_closed_and_change_with_the_rows() {
     let mut rows = CatalogRows {
         methods: vec![MethodRow { sections: Some("gone".to_owned()), ..row("m") }, row("n")],
         actions: vec![action("n", 1, "99")],
         ..rows()
     };
     let first = Arc::new(assemble(&rows, assembly(&[])).catalog);
-    let closing = |catalog: &Catalog, id: &str| {
+    let is_closed = |catalog: &Catalog, id: &str| {
         catalog.by_id(id).unwrap().findings().iter().any(Finding::closes)
     };
-    assert!(closing(&first, "m") && closing(&first, "n"));
+    assert!(is_closed(&first, "m") && is_closed(&first, "n"));
     rows.sections.push(SectionRow {
         id: 3,
         caption: String::new(),
@@ -315,25 +328,25 @@ fn what_closes_a_method_is_a_finding_that_goes_when_it_is_mended() {
 }
 
 #[test]
-fn a_hidden_method_keeps_its_name_and_a_duplicate_gets_none() {
-    let numbered = |id: i64, name: &str| MethodRow { id, ..row(name) };
+fn a_hidden_method_keeps_its_tool_name_and_a_duplicate_gets_none() {
+    let row_with_id = |id: i64, name: &str| MethodRow { id, ..row(name) };
     let hidden = MethodRow {
         exposed: Some("0".to_owned()),
         tool_name: Some("m_x".to_owned()),
-        ..numbered(1, "m.x")
+        ..row_with_id(1, "m.x")
     };
     let rows = CatalogRows {
-        methods: vec![hidden, numbered(2, "m:x"), numbered(3, "a.b"), numbered(4, "a.b")],
+        methods: vec![hidden, row_with_id(2, "m:x"), row_with_id(3, "a.b"), row_with_id(4, "a.b")],
         ..rows()
     };
     let assembled = assemble(&rows, assembly(&[]));
     assert_ne!(assembled.catalog.by_id("m:x").unwrap().name().as_str(), "m_x");
-    let numbers: Vec<i64> = assembled.new_names.iter().map(|(id, _)| *id).collect();
-    assert_eq!(numbers, [2, 3]);
+    let ids: Vec<i64> = assembled.new_names.iter().map(|(id, _)| *id).collect();
+    assert_eq!(ids, [2, 3]);
 }
 
 #[test]
-fn a_row_can_hide_code() {
+fn a_row_can_hide_a_method_in_code() {
     let rows = CatalogRows {
         methods: vec![MethodRow { exposed: Some("0".to_owned()), ..overlay() }],
         ..rows()
@@ -342,14 +355,14 @@ fn a_row_can_hide_code() {
 }
 
 #[test]
-fn names_that_are_not_the_id_are_remembered_and_stay() {
-    let numbered = |id: i64, name: &str| MethodRow { id, ..row(name) };
+fn tool_names_that_differ_from_the_id_are_stored_and_do_not_change() {
+    let row_with_id = |id: i64, name: &str| MethodRow { id, ..row(name) };
     let mut rows =
-        CatalogRows { methods: vec![numbered(1, "a.b"), numbered(2, "plain")], ..rows() };
+        CatalogRows { methods: vec![row_with_id(1, "a.b"), row_with_id(2, "plain")], ..rows() };
     let assembled = assemble(&rows, assembly(&[]));
     assert_eq!(assembled.new_names, [(1, "a_b".to_owned())]);
     rows.methods[0].tool_name = Some("a_b".to_owned());
-    rows.methods.push(numbered(3, "a_b"));
+    rows.methods.push(row_with_id(3, "a_b"));
     let assembled = assemble(&rows, assembly(&[]));
     assert_eq!(assembled.catalog.by_id("a.b").unwrap().name().as_str(), "a_b");
     assert_eq!(assembled.new_names.len(), 1, "only the new method's name");
@@ -357,7 +370,7 @@ fn names_that_are_not_the_id_are_remembered_and_stay() {
 }
 
 #[test]
-fn unchanged_rows_are_taken_over_and_changed_ones_are_not() {
+fn a_rebuild_from_a_previous_catalog_applies_changed_rows_and_classes() {
     let mut rows = CatalogRows { methods: vec![row("a"), row("b")], ..rows() };
     rows.actions = vec![action("a", 1, "2")];
     let first = Arc::new(assemble(&rows, assembly(&[])).catalog);
@@ -369,7 +382,7 @@ fn unchanged_rows_are_taken_over_and_changed_ones_are_not() {
     rows.actions[0].mask = "6".to_owned();
     let second = rebuild(&rows);
     assert!(std::str::from_utf8(&second.tool(second.by_id("b").unwrap())).unwrap().contains("New"));
-    assert_eq!(listed(&second, &[("content", Mask::Read)]), 1, "only `b`, which is open");
+    assert_eq!(tool_count(&second, &[("content", Mask::Read)]), 1, "only `b`, which is open");
     // The definition of a class changes every method that uses the class.
     rows.methods[0].params = Some(r#"["Foo $x"]"#.to_owned());
     let first = Arc::new(assemble(&rows, assembly(&[])).catalog);
@@ -385,7 +398,7 @@ fn unchanged_rows_are_taken_over_and_changed_ones_are_not() {
 }
 
 #[test]
-fn wrong_classes_are_told_and_the_rest_is_served() {
+fn invalid_classes_are_quarantined_and_methods_are_served() {
     let mut rows = CatalogRows { methods: vec![row("a")], ..rows() };
     for (name, fields, schema) in [
         ("not a class", None, None),
@@ -404,21 +417,21 @@ fn wrong_classes_are_told_and_the_rest_is_served() {
 }
 
 #[test]
-fn a_bad_setting_in_sql_leaves_the_last_good_one() {
+fn an_invalid_setting_is_replaced_by_the_current_value() {
     let setting =
         |name: &str, value: &str| SettingRow { name: name.to_owned(), value: value.to_owned() };
     let mut rows = rows();
     rows.settings = vec![setting("mcp_tools_prefix", "GOOD"), setting("theirs", "anything")];
-    let (good, refused) = settings(&rows.settings, &Settings::default());
-    assert!(refused.is_empty());
+    let (valid, errors) = settings(&rows.settings, &Settings::default());
+    assert!(errors.is_empty());
     rows.settings[0].value = "not good".to_owned();
-    let (kept, refused) = settings(&rows.settings, &good);
-    assert_eq!(kept.tools_prefix.as_str(), "GOOD");
-    assert!(matches!(&refused[..], [SettingError::Value { .. }]));
+    let (updated, errors) = settings(&rows.settings, &valid);
+    assert_eq!(updated.tools_prefix.as_str(), "GOOD");
+    assert!(matches!(&errors[..], [SettingError::Value { .. }]));
 }
 
 #[test]
-fn a_method_whose_list_of_sections_has_no_names_is_closed() {
+fn a_method_whose_list_of_sections_has_no_names_is_quarantined() {
     let mut rows = rows();
     rows.methods = [",", " ", " , ", "[\"\"]"]
         .map(|text| MethodRow { sections: Some(text.to_owned()), ..row("m") })
@@ -426,6 +439,6 @@ fn a_method_whose_list_of_sections_has_no_names_is_closed() {
     rows.methods.push(MethodRow { sections: Some(String::new()), ..row("open") });
     rows.methods.push(MethodRow { sections: Some("[]".to_owned()), ..row("also.open") });
     let catalog = assemble(&rows, assembly(&[])).catalog;
-    assert_eq!((listed(&catalog, &ALL), listed(&catalog, &[])), (2, 2));
+    assert_eq!((tool_count(&catalog, &ALL), tool_count(&catalog, &[])), (2, 2));
     assert_eq!(catalog.quarantined().len(), 4);
 }

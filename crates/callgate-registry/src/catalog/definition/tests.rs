@@ -66,13 +66,13 @@ fn names_come_from_params_and_types_from_params_types() {
 }
 
 #[test]
-fn without_a_name_they_are_param1_param2() {
+fn parameters_without_a_name_are_named_by_position() {
     let unnamed = MethodRow { params_types: some(r#"["int","string"]"#), ..row() };
     assert_eq!(tool(&unnamed)["inputSchema"]["required"], json!(["param1", "param2"]));
     assert_eq!(schema(r#"["int","string $named"]"#)["required"], json!(["param1", "named"]));
-    let words =
+    let name_only =
         MethodRow { params: some(r#"["idUser"]"#), params_types: some(r#"["int"]"#), ..row() };
-    assert_eq!(tool(&words)["inputSchema"]["required"], json!(["idUser"]));
+    assert_eq!(tool(&name_only)["inputSchema"]["required"], json!(["idUser"]));
 }
 
 #[test]
@@ -98,19 +98,19 @@ fn defaults_make_parameters_optional() {
             "required": ["idUser"],
         })
     );
-    let column = MethodRow {
+    let with_defaults = MethodRow {
         params: some(r#"["bool $details"]"#),
         defaults: some(r#"{"details":true}"#),
         ..row()
     };
     assert_eq!(
-        tool(&column)["inputSchema"]["properties"]["details"],
+        tool(&with_defaults)["inputSchema"]["properties"]["details"],
         json!({"type": "boolean", "default": true})
     );
 }
 
 #[test]
-fn a_literal_may_hold_what_begins_a_default() {
+fn an_equals_sign_in_a_literal_type_does_not_begin_a_default() {
     assert_eq!(
         schema(r#"["'='|'<' $op = '='"]"#)["properties"]["op"],
         json!({"type": "string", "enum": ["=", "<"], "default": "="})
@@ -118,7 +118,7 @@ fn a_literal_may_hold_what_begins_a_default() {
 }
 
 #[test]
-fn params_may_be_objects_that_say_more() {
+fn params_may_be_objects_with_schema_description_and_default() {
     let params = json!([
         {"name": "page", "schema": {"type": "object", "properties": []}, "optional": true},
         {"name": "id", "type": "int", "description": "The number."},
@@ -139,7 +139,7 @@ fn params_may_be_objects_that_say_more() {
 }
 
 #[test]
-fn a_response_first_is_no_argument() {
+fn a_response_as_the_first_argument_is_not_a_parameter() {
     for params in [
         r#"["Response $response"]"#,
         r#"["Response &$response"]"#,
@@ -158,7 +158,7 @@ fn a_response_first_is_no_argument() {
 }
 
 #[test]
-fn texts_safety_and_annotations_are_the_rows() {
+fn texts_safety_and_annotations_come_from_the_row() {
     let full = MethodRow {
         title: some("Title"),
         description: some("What it does."),
@@ -173,7 +173,7 @@ fn texts_safety_and_annotations_are_the_rows() {
 }
 
 #[test]
-fn a_guess_and_the_check_of_arguments_are_marked_in_the_row() {
+fn safety_may_be_a_guess_and_annotations_may_disable_the_check_of_arguments() {
     let guess = MethodRow { safety: some("guessed_read_only"), ..row() };
     assert_eq!(tool(&guess)["annotations"]["readOnlyHint"], true);
     let catalog_of_guess = catalog(&guess).unwrap();
@@ -184,7 +184,7 @@ fn a_guess_and_the_check_of_arguments_are_marked_in_the_row() {
         tool(&unchecked)["annotations"],
         json!({"readOnlyHint": false, "destructiveHint": true, "tags": ["a"]})
     );
-    for (wrong, problem) in [
+    for (invalid, problem) in [
         (
             MethodRow { safety: some("guessed"), ..row() },
             "safety: expected `read_only` or `destructive`, found `guessed`",
@@ -198,19 +198,19 @@ fn a_guess_and_the_check_of_arguments_are_marked_in_the_row() {
             "annotations: `checkArguments`: expected a boolean, found `\"no\"`",
         ),
     ] {
-        assert_eq!(catalog(&wrong).unwrap_err().to_string(), problem);
+        assert_eq!(catalog(&invalid).unwrap_err().to_string(), problem);
     }
 }
 
 #[test]
-fn schemas_of_the_rows_own_are_taken() {
-    let own = MethodRow {
+fn schemas_in_the_row_are_used() {
+    let with_schemas = MethodRow {
         input_schema: some(r#"{"properties":{"a":{"type":"array"}},"required":["a"]}"#),
         output_schema: some(r#"{"type":"object","title":"T"}"#),
         params: some("ignored"),
         ..row()
     };
-    let tool = tool(&own);
+    let tool = tool(&with_schemas);
     assert_eq!(
         tool["inputSchema"],
         json!({
@@ -223,19 +223,19 @@ fn schemas_of_the_rows_own_are_taken() {
 }
 
 #[test]
-fn sections_are_a_list_or_words() {
-    let of = |text: &str| (MethodRow { sections: some(text), ..row() }).section_names().unwrap();
-    assert_eq!(of(r#"["a","b"]"#), ["a", "b"]);
-    assert_eq!(of("a, b c"), ["a", "b", "c"]);
-    assert!(of("").is_empty() && of("[]").is_empty());
-    for wrong in ["{}", "[1]", ",", " ", "\t", ", ,", ",\t", r#"[""]"#, r#"["a", " "]"#] {
-        let row = MethodRow { sections: some(wrong), ..row() };
-        assert!(row.section_names().is_err(), "{wrong:?}");
+fn sections_are_a_json_list_or_separated_names() {
+    let names = |text: &str| (MethodRow { sections: some(text), ..row() }).section_names().unwrap();
+    assert_eq!(names(r#"["a","b"]"#), ["a", "b"]);
+    assert_eq!(names("a, b c"), ["a", "b", "c"]);
+    assert!(names("").is_empty() && names("[]").is_empty());
+    for invalid in ["{}", "[1]", ",", " ", "\t", ", ,", ",\t", r#"[""]"#, r#"["a", " "]"#] {
+        let row = MethodRow { sections: some(invalid), ..row() };
+        assert!(row.section_names().is_err(), "{invalid:?}");
     }
 }
 
 #[test]
-fn a_wrong_row_names_the_column_and_what_is_wrong() {
+fn errors_of_invalid_rows_name_the_column_and_the_problem() {
     let rows = [
         MethodRow { rpc_method: String::new(), ..row() },
         MethodRow { params: some("int $a"), ..row() },

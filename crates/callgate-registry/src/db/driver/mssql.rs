@@ -21,7 +21,7 @@ use crate::db::database::{self, Database, Purpose, Row, TransactionEnd, Value};
 use crate::db::dialect::Dialect;
 use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};
 use address::Address;
-use connection::Connections;
+use connection::ConnectionManager;
 
 const BEGIN: &str = "BEGIN TRANSACTION";
 
@@ -36,13 +36,13 @@ const READERS_WAIT: &str = "SELECT 1 FROM sys.databases \
 
 /// A SQL Server with pooled connections.
 pub(crate) struct SqlServer {
-    pool: Pool<Connections>,
-    shown: String,
+    pool: Pool<ConnectionManager>,
+    address: String,
 }
 
 impl fmt::Debug for SqlServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SqlServer").field(&self.shown).finish()
+        f.debug_tuple("SqlServer").field(&self.address).finish()
     }
 }
 
@@ -53,14 +53,14 @@ pub(crate) async fn connect(
     options: &DatabaseOptions,
     mode: OpenMode,
 ) -> Result<Box<dyn Database>, OpenError> {
-    let address = Address::of(url)?;
-    let shown = address.to_string();
-    let pool = Pool::builder(Connections::new(address, options))
+    let parsed = Address::of(url)?;
+    let address = parsed.to_string();
+    let pool = Pool::builder(ConnectionManager::new(parsed, options))
         .config(PoolConfig {
             max_size: usize::try_from(options.max_connections).unwrap_or(1).max(1),
             timeouts: Timeouts {
                 wait: Some(options.connect_timeout),
-                // `Connections` has a time limit of its own.
+                // `ConnectionManager` has a time limit of its own.
                 create: None,
                 recycle: Some(options.connect_timeout),
             },
@@ -70,7 +70,7 @@ pub(crate) async fn connect(
         .runtime(Runtime::Tokio1)
         .build()
         .map_err(|error| DatabaseError::new(DatabaseErrorKind::Other, error.to_string()))?;
-    let server = SqlServer { pool, shown };
+    let server = SqlServer { pool, address };
     drop(server.connection().await?);
     if !mode.is_read_only() {
         server.warn_if_readers_wait(options.statement_timeout).await;
@@ -79,11 +79,11 @@ pub(crate) async fn connect(
 }
 
 impl SqlServer {
-    async fn connection(&self) -> Result<Object<Connections>> {
+    async fn connection(&self) -> Result<Object<ConnectionManager>> {
         self.pool.get().await.map_err(|error| match error {
             PoolError::Backend(error) => error,
             PoolError::Timeout(_) => {
-                let message = format!("no connection to `{}` was free in time", self.shown);
+                let message = format!("no connection to `{}` was free in time", self.address);
                 DatabaseError::new(DatabaseErrorKind::Unavailable, message)
             }
             error => DatabaseError::new(DatabaseErrorKind::Other, error.to_string()),
@@ -95,7 +95,7 @@ impl SqlServer {
         let rows = connection.rows(READERS_WAIT, &[], limit).await;
         if rows.is_ok_and(|rows| !rows.is_empty()) {
             tracing::warn!(
-                database = self.shown,
+                database = self.address,
                 "readers of this database wait for writers, so servers cannot read the registry during a \
                  long import. Run `ALTER DATABASE … SET \
                  READ_COMMITTED_SNAPSHOT ON`; see docs/operate/databases.md"
@@ -111,7 +111,7 @@ impl Database for SqlServer {
     }
 
     async fn acquire(&self, limit: Duration) -> Result<Box<dyn database::Connection>> {
-        Ok(Box::new(PooledConnection { connection: self.connection().await?, limit }))
+        Ok(Box::new(PooledSqlServerConnection { connection: self.connection().await?, limit }))
     }
 
     async fn begin(
@@ -119,7 +119,7 @@ impl Database for SqlServer {
         connection: &mut dyn database::Connection,
         purpose: Purpose,
     ) -> Result<TransactionEnd> {
-        let begin = match (purpose, purpose.locked()) {
+        let begin = match (purpose, purpose.locked_counters()) {
             (Purpose::Read, _) => {
                 let (commit, rollback) = (String::new(), Some(String::new()));
                 return Ok(TransactionEnd { commit, rollback });
@@ -137,13 +137,13 @@ impl Database for SqlServer {
 }
 
 /// A connection in use.
-struct PooledConnection {
-    connection: Object<Connections>,
+struct PooledSqlServerConnection {
+    connection: Object<ConnectionManager>,
     limit: Duration,
 }
 
 #[async_trait]
-impl database::Connection for PooledConnection {
+impl database::Connection for PooledSqlServerConnection {
     async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
         self.connection.rows(sql, values, self.limit).await
     }

@@ -18,11 +18,11 @@ use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};
 const PARAMETERS: &[&str] =
     &["ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "ssl-key", "socket"];
 /// SQL mode of each connection. Values that do not fit are errors, and 0 is a valid id.
-const MODE: &str = "ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION,\
+const SQL_MODE: &str = "ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION,\
      NO_ZERO_DATE,NO_ZERO_IN_DATE,ONLY_FULL_GROUP_BY,STRICT_ALL_TABLES,STRICT_TRANS_TABLES";
 
 /// Name of the lock for migrations.
-const MIGRATING: &str = "CONCAT('callgate ', MD5(DATABASE()))";
+const MIGRATION_LOCK: &str = "CONCAT('callgate ', MD5(DATABASE()))";
 
 /// Vendor of the server. Some settings have different names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ enum Vendor {
 
 #[derive(Debug)]
 struct MySqlServer {
-    pooled: ServerPool<MySql>,
+    pool: ServerPool<MySql>,
     vendor: Vendor,
 }
 
@@ -43,19 +43,19 @@ pub(crate) async fn connect(
     mode: OpenMode,
 ) -> Result<Box<dyn Database>, OpenError> {
     sqlx_pool::check_parameters(url, PARAMETERS)?;
-    let mut connect = MySqlConnectOptions::from_url(url)
+    let mut connect_options = MySqlConnectOptions::from_url(url)
         .map_err(DatabaseError::from)?
         .disable_statement_logging();
-    if sqlx_pool::must_verify(url, (connect.get_host(), connect.get_socket())) {
-        connect = connect.ssl_mode(MySqlSslMode::VerifyIdentity);
+    if sqlx_pool::must_verify(url, (connect_options.get_host(), connect_options.get_socket())) {
+        connect_options = connect_options.ssl_mode(MySqlSslMode::VerifyIdentity);
     }
-    let mut first = sqlx_pool::first::<MySql>(&connect, options).await?;
-    let mut version = <MySql as SqlxDriver>::rows(&mut first, "SELECT VERSION()", &[]).await?;
+    let mut connection = sqlx_pool::connect_first::<MySql>(&connect_options, options).await?;
+    let mut version = <MySql as SqlxDriver>::rows(&mut connection, "SELECT VERSION()", &[]).await?;
     let version = version.pop().map(|mut row| row.text()).unwrap_or_default();
-    first.close().await.map_err(DatabaseError::from)?;
+    connection.close().await.map_err(DatabaseError::from)?;
     let vendor = if version.contains("MariaDB") { Vendor::MariaDb } else { Vendor::MySql };
-    let pooled = ServerPool::new(connect, vendor.session(options, mode), options);
-    Ok(Box::new(MySqlServer { pooled, vendor }))
+    let pool = ServerPool::new(connect_options, vendor.session(options, mode), options);
+    Ok(Box::new(MySqlServer { pool, vendor }))
 }
 
 impl Vendor {
@@ -65,7 +65,7 @@ impl Vendor {
         // Shorter than the statement timeout, so that the error mentions the lock.
         let lock = (options.statement_timeout * 9 / 10).as_secs().max(1);
         let idle = IDLE_IN_TRANSACTION_TIMEOUT.as_secs();
-        let only_read =
+        let read_only =
             if mode.is_read_only() { "; SET SESSION TRANSACTION READ ONLY" } else { "" };
         let idle = match self {
             Self::MariaDb => format!("idle_transaction_timeout = {idle}"),
@@ -77,8 +77,8 @@ impl Vendor {
             }
         };
         format!(
-            "SET SESSION sql_mode = '{MODE}', SESSION innodb_lock_wait_timeout = {lock}, \
-             SESSION {idle}; {limit}{only_read}"
+            "SET SESSION sql_mode = '{SQL_MODE}', SESSION innodb_lock_wait_timeout = {lock}, \
+             SESSION {idle}; {limit}{read_only}"
         )
     }
 
@@ -99,7 +99,7 @@ impl Database for MySqlServer {
     }
 
     async fn acquire(&self, limit: Duration) -> Result<Box<dyn Connection>> {
-        self.pooled.acquire(limit).await
+        self.pool.acquire(limit).await
     }
 
     async fn begin(
@@ -107,7 +107,7 @@ impl Database for MySqlServer {
         connection: &mut dyn Connection,
         purpose: Purpose,
     ) -> Result<TransactionEnd> {
-        let options = &self.pooled.options;
+        let options = &self.pool.options;
         let (limit, reset) = match purpose {
             Purpose::Read | Purpose::Migrate => (
                 format!("{}; ", self.vendor.time_limit(options, purpose)),
@@ -125,7 +125,7 @@ impl Database for MySqlServer {
         connection.script(&format!("{limit}{begin}{}", lock_counters(purpose))).await?;
         if purpose == Purpose::Migrate {
             self.lock_migrations(connection).await?;
-            let commit = format!("COMMIT; DO RELEASE_LOCK({MIGRATING}){reset}");
+            let commit = format!("COMMIT; DO RELEASE_LOCK({MIGRATION_LOCK}){reset}");
             return Ok(TransactionEnd { commit, rollback: None });
         }
         let (commit, rollback) = (format!("COMMIT{reset}"), Some(format!("ROLLBACK{reset}")));
@@ -136,8 +136,8 @@ impl Database for MySqlServer {
 impl MySqlServer {
     /// Takes a named lock. Row locks would be released, because DDL statements commit.
     async fn lock_migrations(&self, connection: &mut dyn Connection) -> Result<()> {
-        let seconds = self.pooled.options.load_timeout.as_secs();
-        let sql = format!("SELECT GET_LOCK({MIGRATING}, {seconds})");
+        let seconds = self.pool.options.load_timeout.as_secs();
+        let sql = format!("SELECT GET_LOCK({MIGRATION_LOCK}, {seconds})");
         let mut rows = connection.rows(&sql, &[]).await?;
         if rows.pop().map_or(Ok(0), |mut row| row.int())? == 1 {
             return Ok(());
@@ -149,15 +149,16 @@ impl MySqlServer {
 
 impl_sqlx_driver!(MySql, str::to_owned, std::convert::identity, cell);
 
-fn cell(row: &MySqlRow, index: usize, kind: &str) -> Result<Cell> {
-    if kind == "BOOLEAN" || kind.contains("INT") {
+fn cell(row: &MySqlRow, index: usize, type_name: &str) -> Result<Cell> {
+    if type_name == "BOOLEAN" || type_name.contains("INT") {
         return Ok(Cell::Int(row.try_get_unchecked(index)?));
     }
-    if matches!(kind, "FLOAT" | "DOUBLE") {
+    if matches!(type_name, "FLOAT" | "DOUBLE") {
         return Ok(Cell::Text(row.try_get_unchecked::<f64, _>(index)?.to_string()));
     }
-    if matches!(kind, "TIMESTAMP" | "DATE" | "TIME" | "DATETIME" | "YEAR" | "BIT" | "GEOMETRY") {
-        return Err(DatabaseError::unsupported_type(kind));
+    if matches!(type_name, "TIMESTAMP" | "DATE" | "TIME" | "DATETIME" | "YEAR" | "BIT" | "GEOMETRY")
+    {
+        return Err(DatabaseError::unsupported_type(type_name));
     }
     // The driver reports text with a binary collation as bytes.
     Ok(Cell::from_bytes(row.try_get_unchecked(index)?))

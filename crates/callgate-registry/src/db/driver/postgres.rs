@@ -13,7 +13,7 @@ use url::Url;
 use super::postgres_listener::Listener;
 use crate::db::connect::{DatabaseOptions, OpenMode};
 use crate::db::database::{
-    Cell, Connection, Database, Purpose, Row, TransactionEnd, Value, numbered,
+    Cell, Connection, Database, Purpose, Row, TransactionEnd, Value, number_placeholders,
 };
 use crate::db::dialect::Dialect;
 use crate::db::driver::sqlx_driver::impl_sqlx_driver;
@@ -24,13 +24,13 @@ use crate::db::error::{DatabaseError, OpenError, Result};
 const PARAMETERS: &[&str] =
     &["sslmode", "sslrootcert", "sslcert", "sslkey", "host", "application_name"];
 /// Key of the advisory lock for migrations.
-const MIGRATING: i64 = 0x6361_6c6c_6761_7465;
+const MIGRATION_LOCK: i64 = 0x6361_6c6c_6761_7465;
 /// OID of the type `json`.
 const JSON: Oid = Oid(114);
 
 #[derive(Debug)]
 struct PostgresServer {
-    pooled: ServerPool<Postgres>,
+    pool: ServerPool<Postgres>,
     listener: Listener,
 }
 
@@ -40,22 +40,22 @@ pub(crate) async fn connect(
     mode: OpenMode,
 ) -> Result<Box<dyn Database>, OpenError> {
     sqlx_pool::check_parameters(url, PARAMETERS)?;
-    let mut connect =
+    let mut connect_options =
         PgConnectOptions::from_url(url).map_err(DatabaseError::from)?.disable_statement_logging();
-    if sqlx_pool::must_verify(url, (connect.get_host(), connect.get_socket())) {
-        connect = connect.ssl_mode(PgSslMode::VerifyFull);
+    if sqlx_pool::must_verify(url, (connect_options.get_host(), connect_options.get_socket())) {
+        connect_options = connect_options.ssl_mode(PgSslMode::VerifyFull);
     }
-    if connect.get_application_name().is_none() {
-        connect = connect.application_name("callgate");
+    if connect_options.get_application_name().is_none() {
+        connect_options = connect_options.application_name("callgate");
     }
-    sqlx_pool::first::<Postgres>(&connect, options)
+    sqlx_pool::connect_first::<Postgres>(&connect_options, options)
         .await?
         .close()
         .await
         .map_err(DatabaseError::from)?;
-    let pooled = ServerPool::new(connect.clone(), session(options, mode), options);
-    let listener = Listener::new(connect, options.connect_timeout);
-    Ok(Box::new(PostgresServer { pooled, listener }))
+    let pool = ServerPool::new(connect_options.clone(), session(options, mode), options);
+    let listener = Listener::new(connect_options, options.connect_timeout);
+    Ok(Box::new(PostgresServer { pool, listener }))
 }
 
 /// Returns the statements that initialize a connection.
@@ -64,16 +64,16 @@ fn session(options: &DatabaseOptions, mode: OpenMode) -> String {
     // Shorter than the statement timeout, so that the error mentions the lock.
     let lock = (limit * 9 / 10).max(1);
     let idle = IDLE_IN_TRANSACTION_TIMEOUT.as_millis();
-    let only_read =
+    let read_only =
         if mode.is_read_only() { "; SET default_transaction_read_only = on" } else { "" };
     format!(
         "SET statement_timeout = {limit}; SET lock_timeout = {lock}; \
-         SET idle_in_transaction_session_timeout = {idle}; SET client_min_messages = warning{only_read}"
+         SET idle_in_transaction_session_timeout = {idle}; SET client_min_messages = warning{read_only}"
     )
 }
 
 /// Returns the statements that begin a transaction. The locks on counters are added separately.
-fn beginning(purpose: Purpose, options: &DatabaseOptions) -> String {
+fn begin_statements(purpose: Purpose, options: &DatabaseOptions) -> String {
     let limit = purpose.limit(options).as_millis();
     match purpose {
         Purpose::Read => format!(
@@ -81,9 +81,9 @@ fn beginning(purpose: Purpose, options: &DatabaseOptions) -> String {
         ),
         Purpose::Migrate => format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {limit}; \
-             SET LOCAL lock_timeout = {limit}; SELECT pg_advisory_xact_lock({MIGRATING})"
+             SET LOCAL lock_timeout = {limit}; SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"
         ),
-        Purpose::Write | Purpose::Tokens | Purpose::Keys | Purpose::Note => {
+        Purpose::Write | Purpose::Tokens | Purpose::Keys | Purpose::WriteUnlocked => {
             "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned()
         }
     }
@@ -96,7 +96,7 @@ impl Database for PostgresServer {
     }
 
     async fn acquire(&self, limit: Duration) -> Result<Box<dyn Connection>> {
-        self.pooled.acquire(limit).await
+        self.pool.acquire(limit).await
     }
 
     async fn begin(
@@ -104,7 +104,7 @@ impl Database for PostgresServer {
         connection: &mut dyn Connection,
         purpose: Purpose,
     ) -> Result<TransactionEnd> {
-        let begin = beginning(purpose, &self.pooled.options) + &lock_counters(purpose);
+        let begin = begin_statements(purpose, &self.pool.options) + &lock_counters(purpose);
         connection.script(&begin).await?;
         let (commit, rollback) = ("COMMIT".to_owned(), Some("ROLLBACK".to_owned()));
         Ok(TransactionEnd { commit, rollback })
@@ -115,7 +115,7 @@ impl Database for PostgresServer {
     }
 }
 
-impl_sqlx_driver!(Postgres, |sql| numbered(sql, "$"), JsonText, cell);
+impl_sqlx_driver!(Postgres, |sql| number_placeholders(sql, "$"), JsonText, cell);
 
 /// Text that is bound unchanged, with the type `json`.
 struct JsonText<'a>(&'a str);
@@ -133,12 +133,12 @@ impl Encode<'_, Postgres> for JsonText<'_> {
     }
 }
 
-fn cell(row: &PgRow, index: usize, kind: &str) -> Result<Cell> {
-    Ok(match kind {
+fn cell(row: &PgRow, index: usize, type_name: &str) -> Result<Cell> {
+    Ok(match type_name {
         "TEXT" | "VARCHAR" | "JSON" | "CHAR" | "NAME" => Cell::Text(row.try_get_unchecked(index)?),
         "INT8" | "INT4" | "INT2" => Cell::Int(row.try_get_unchecked(index)?),
         "BOOL" => Cell::Int(row.try_get_unchecked::<bool, _>(index)?.into()),
         "FLOAT8" => Cell::Text(row.try_get_unchecked::<f64, _>(index)?.to_string()),
-        other => return Err(DatabaseError::unsupported_type(other)),
+        type_name => return Err(DatabaseError::unsupported_type(type_name)),
     })
 }

@@ -21,11 +21,11 @@ const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
 /// Listens for notifications. Starts with the first call of [`Self::changed`].
 pub(super) struct Listener {
-    connect: PgConnectOptions,
+    connect_options: PgConnectOptions,
     timeout: Duration,
     changes: Arc<Notify>,
     /// The listening task. It is aborted when the listener is dropped.
-    listening: OnceLock<JoinSet<()>>,
+    task: OnceLock<JoinSet<()>>,
 }
 
 /// Omits the connect options, which contain the password.
@@ -36,39 +36,39 @@ impl std::fmt::Debug for Listener {
 }
 
 impl Listener {
-    pub(super) fn new(connect: PgConnectOptions, timeout: Duration) -> Self {
-        Self { connect, timeout, changes: Arc::default(), listening: OnceLock::new() }
+    pub(super) fn new(connect_options: PgConnectOptions, timeout: Duration) -> Self {
+        Self { connect_options, timeout, changes: Arc::default(), task: OnceLock::new() }
     }
 
     /// Waits for a change. Several changes since the last call count as one.
     pub(super) async fn changed(&self) {
-        self.listening.get_or_init(|| {
-            let mut listening = JoinSet::new();
+        self.task.get_or_init(|| {
+            let mut task = JoinSet::new();
             let changes = Arc::clone(&self.changes);
-            listening.spawn(listen(self.connect.clone(), self.timeout, changes));
-            listening
+            task.spawn(listen(self.connect_options.clone(), self.timeout, changes));
+            task
         });
         self.changes.notified().await;
     }
 }
 
 async fn listen(options: PgConnectOptions, timeout: Duration, changes: Arc<Notify>) {
-    let mut pause = FIRST_BACKOFF;
+    let mut delay = FIRST_BACKOFF;
     loop {
         match connect(options.clone(), timeout).await {
             Ok(mut listener) => {
-                pause = FIRST_BACKOFF;
+                delay = FIRST_BACKOFF;
                 changes.notify_one();
-                let lost = forward_notifications(&mut listener, timeout, &changes).await;
-                tracing::debug!(error = lost, "lost the connection for change notifications");
+                let reason = forward_notifications(&mut listener, timeout, &changes).await;
+                tracing::debug!(error = reason, "lost the connection for change notifications");
             }
             Err(error) => {
                 let error = error.to_string();
                 tracing::debug!(error, "failed to listen for change notifications");
             }
         }
-        tokio::time::sleep(random_between(pause / 2, pause)).await;
-        pause = (pause * 2).min(MAX_BACKOFF);
+        tokio::time::sleep(random_between(delay / 2, delay)).await;
+        delay = (delay * 2).min(MAX_BACKOFF);
     }
 }
 
@@ -97,8 +97,8 @@ async fn forward_notifications(
             Ok(Ok(None)) => return "the connection was closed".to_owned(),
             Ok(Err(error)) => return error.to_string(),
             Err(_) => {
-                let asked = sqlx::query("SELECT 1").execute(&mut *listener);
-                match tokio::time::timeout(timeout, asked).await {
+                let ping = sqlx::query("SELECT 1").execute(&mut *listener);
+                match tokio::time::timeout(timeout, ping).await {
                     Ok(Ok(_)) => {}
                     Ok(Err(error)) => return error.to_string(),
                     Err(_) => return "the server does not answer".to_owned(),

@@ -15,22 +15,22 @@ use tokio::sync::{Mutex, watch};
 use crate::db::connect::{DatabaseOptions, OpenMode};
 use crate::db::database::{Cell, Connection, Database, Purpose, Row, TransactionEnd, Value};
 use crate::db::dialect::Dialect;
-use crate::db::driver::sqlx_driver::{PooledConnection, impl_sqlx_driver};
+use crate::db::driver::sqlx_driver::{PooledSqlxConnection, impl_sqlx_driver};
 use crate::db::error::{DatabaseError, DatabaseErrorKind, OpenError, Result};
 
 /// Interval between attempts to switch the journal mode.
-const BUSY_PAUSE: Duration = Duration::from_millis(20);
+const BUSY_RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// Maximum number of rows that the reading thread buffers.
-const ROWS_AHEAD: usize = 1024;
+const ROW_BUFFER_SIZE: usize = 1024;
 
 /// Number of open files, including files that aborted tasks still use.
-static OPEN: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
+static OPEN_FILES: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
 
 /// Waits until all files are closed, but at most for `limit`. If the process exits earlier, write-ahead logs are left
 /// in the directories of the files.
 pub async fn wait_for_closed_files(limit: Duration) {
-    let mut count = OPEN.subscribe();
+    let mut count = OPEN_FILES.subscribe();
     let _ = tokio::time::timeout(limit, count.wait_for(|count| *count == 0)).await;
 }
 
@@ -58,20 +58,20 @@ pub(crate) async fn connect(
     if mode == OpenMode::Create {
         create_private(path);
     }
-    let connect = SqliteConnectOptions::new()
+    let connect_options = SqliteConnectOptions::new()
         .filename(path)
         .read_only(mode.is_read_only())
         .immutable(mode == OpenMode::ReadOnce && is_closed_with_wal(path))
         .busy_timeout(options.statement_timeout)
         .synchronous(SqliteSynchronous::Normal)
-        .row_buffer_size(ROWS_AHEAD)
+        .row_buffer_size(ROW_BUFFER_SIZE)
         .disable_statement_logging();
     let pool = SqlitePoolOptions::new()
         .max_connections(options.max_connections)
         .acquire_timeout(options.connect_timeout + options.statement_timeout)
         // A file has no connection that could be lost, and the pool pings released connections anyway.
         .test_before_acquire(false)
-        .connect_with(connect)
+        .connect_with(connect_options)
         .await
         .map_err(DatabaseError::from)?;
     let write_timeout = options.statement_timeout;
@@ -85,14 +85,14 @@ struct OpenGuard;
 
 impl OpenGuard {
     fn new() -> Self {
-        OPEN.send_modify(|count| *count += 1);
+        OPEN_FILES.send_modify(|count| *count += 1);
         Self
     }
 }
 
 impl Drop for OpenGuard {
     fn drop(&mut self) {
-        OPEN.send_modify(|count| *count = count.saturating_sub(1));
+        OPEN_FILES.send_modify(|count| *count = count.saturating_sub(1));
     }
 }
 
@@ -111,8 +111,8 @@ impl Drop for SqliteFile {
 /// Closes the connections one after another. SQLite removes the log when the last connection closes, but not if two
 /// connections close at the same time.
 async fn close(pool: &SqlitePool) {
-    static TURN: Mutex<()> = Mutex::const_new(());
-    let _turn = TURN.lock().await;
+    static CLOSE_LOCK: Mutex<()> = Mutex::const_new(());
+    let _guard = CLOSE_LOCK.lock().await;
     let mut last = pool.try_acquire().map(sqlx::pool::PoolConnection::detach);
     if let Some(last) = &mut last {
         // A connection that has not read anything has not opened the log, so it would not remove the log.
@@ -155,7 +155,7 @@ impl Database for SqliteFile {
 
     /// SQLite limits only the time that a statement waits for another writer.
     async fn acquire(&self, _: Duration) -> Result<Box<dyn Connection>> {
-        Ok(Box::new(PooledConnection::new(self.pool.acquire().await?, Duration::MAX)))
+        Ok(Box::new(PooledSqlxConnection::new(self.pool.acquire().await?, Duration::MAX)))
     }
 
     async fn begin(
@@ -179,7 +179,7 @@ impl Database for SqliteFile {
     }
 
     /// Moves writes from the log to the file, so that the file can be copied without the log.
-    async fn settle(&self) -> Result<()> {
+    async fn checkpoint(&self) -> Result<()> {
         // Does not wait for readers. Pages that they still use stay in the log.
         sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").execute(&self.pool).await?;
         Ok(())
@@ -200,8 +200,8 @@ impl Database for SqliteFile {
 
 impl_sqlx_driver!(Sqlite, str::to_owned, std::convert::identity, cell);
 
-fn cell(row: &SqliteRow, index: usize, kind: &str) -> Result<Cell> {
-    if kind == "INTEGER" {
+fn cell(row: &SqliteRow, index: usize, type_name: &str) -> Result<Cell> {
+    if type_name == "INTEGER" {
         return Ok(Cell::Int(row.try_get_unchecked(index)?));
     }
     Ok(Cell::from_bytes(row.try_get_unchecked(index)?))
@@ -218,7 +218,7 @@ async fn use_wal(connection: &mut SqliteConnection, write_timeout: Duration) -> 
         if !error.is_busy() || started.elapsed() > write_timeout {
             return Err(error);
         }
-        tokio::time::sleep(BUSY_PAUSE).await;
+        tokio::time::sleep(BUSY_RETRY_DELAY).await;
     }
 }
 

@@ -80,68 +80,68 @@ where
 }
 
 /// A connection in use.
-pub(super) struct PooledConnection<D: SqlxDriver> {
+pub(super) struct PooledSqlxConnection<D: SqlxDriver> {
     connection: PoolConnection<D>,
     limit: Duration,
     /// Whether all replies have arrived on the connection.
-    is_sound: bool,
+    is_usable: bool,
 }
 
-impl<D: SqlxDriver> PooledConnection<D> {
+impl<D: SqlxDriver> PooledSqlxConnection<D> {
     /// Returns a connection whose statements fail if they take longer than `limit`.
     pub(super) fn new(connection: PoolConnection<D>, limit: Duration) -> Self {
-        Self { connection, limit, is_sound: true }
+        Self { connection, limit, is_usable: true }
     }
 }
 
 #[async_trait]
-impl<D: SqlxDriver> Connection for PooledConnection<D> {
+impl<D: SqlxDriver> Connection for PooledSqlxConnection<D> {
     async fn rows(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>> {
         let statement = D::rows(&mut self.connection, sql, values);
-        limited(self.limit, &mut self.is_sound, statement).await
+        with_limit(self.limit, &mut self.is_usable, statement).await
     }
 
     async fn script(&mut self, sql: &str) -> Result<()> {
         let statement = D::run(&mut self.connection, sql);
-        limited(self.limit, &mut self.is_sound, statement).await
+        with_limit(self.limit, &mut self.is_usable, statement).await
     }
 
     fn close(mut self: Box<Self>) {
-        self.is_sound = false;
+        self.is_usable = false;
     }
 }
 
 /// Closes the connection if a reply is outstanding.
-impl<D: SqlxDriver> Drop for PooledConnection<D> {
+impl<D: SqlxDriver> Drop for PooledSqlxConnection<D> {
     fn drop(&mut self) {
-        if !self.is_sound {
+        if !self.is_usable {
             self.connection.close_on_drop();
         }
     }
 }
 
-async fn limited<T>(
+async fn with_limit<T>(
     limit: Duration,
-    is_sound: &mut bool,
+    is_usable: &mut bool,
     statement: impl Future<Output = Result<T>>,
 ) -> Result<T> {
     // Stays `false` if the future is dropped before the reply arrives.
-    if !std::mem::replace(is_sound, false) {
+    if !std::mem::replace(is_usable, false) {
         return Err(unavailable("the connection was lost"));
     }
-    let answered = tokio::time::timeout(limit, statement).await;
-    let done = answered.unwrap_or_else(|_| {
-        let message = format!("the database did not respond within {}", seconds(limit));
+    let response = tokio::time::timeout(limit, statement).await;
+    let result = response.unwrap_or_else(|_| {
+        let message = format!("the database did not respond within {}", format_seconds(limit));
         Err(unavailable(message))
     });
-    *is_sound = !matches!(&done, Err(error) if error.kind == DatabaseErrorKind::Unavailable);
-    done
+    *is_usable = !matches!(&result, Err(error) if error.kind == DatabaseErrorKind::Unavailable);
+    result
 }
 
 pub(super) fn unavailable(message: impl Into<String>) -> DatabaseError {
     DatabaseError::new(DatabaseErrorKind::Unavailable, message)
 }
 
-pub(super) fn seconds(limit: Duration) -> String {
+pub(super) fn format_seconds(limit: Duration) -> String {
     format!("{} s", limit.as_secs_f64())
 }

@@ -7,10 +7,10 @@ use crate::db::error::{DatabaseError, DatabaseErrorKind};
 impl From<sqlx::Error> for DatabaseError {
     fn from(error: sqlx::Error) -> Self {
         let (message, kind) = match &error {
-            sqlx::Error::Database(said) if said.is_unique_violation() => {
-                (said.message().to_owned(), DatabaseErrorKind::Duplicate)
+            sqlx::Error::Database(error) if error.is_unique_violation() => {
+                (error.message().to_owned(), DatabaseErrorKind::Duplicate)
             }
-            sqlx::Error::Database(said) => (said.message().to_owned(), kind(&**said)),
+            sqlx::Error::Database(error) => (error.message().to_owned(), kind(&**error)),
             // sqlx reports an untrusted certificate as this kind.
             sqlx::Error::Io(io) if io.kind() == std::io::ErrorKind::InvalidData => {
                 (error.to_string(), DatabaseErrorKind::Untrusted)
@@ -25,17 +25,17 @@ impl From<sqlx::Error> for DatabaseError {
     }
 }
 
-fn kind(said: &dyn sqlx::error::DatabaseError) -> DatabaseErrorKind {
-    if said.try_downcast_ref::<SqliteError>().is_some() {
-        return sqlite_kind(said);
+fn kind(error: &dyn sqlx::error::DatabaseError) -> DatabaseErrorKind {
+    if error.try_downcast_ref::<SqliteError>().is_some() {
+        return sqlite_kind(error);
     }
     #[cfg(feature = "postgres")]
-    if let Some(said) = said.try_downcast_ref::<sqlx::postgres::PgDatabaseError>() {
-        return postgres_kind(said.code());
+    if let Some(error) = error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>() {
+        return postgres_kind(error.code());
     }
     #[cfg(feature = "mysql")]
-    if let Some(said) = said.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() {
-        return mysql_kind(said.number());
+    if let Some(error) = error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() {
+        return mysql_kind(error.number());
     }
     DatabaseErrorKind::Other
 }
@@ -98,8 +98,8 @@ fn mysql_kind(number: u16) -> DatabaseErrorKind {
 }
 
 /// Classifies an error by SQLite's primary result code, which is the low byte of the extended result code.
-fn sqlite_kind(said: &dyn sqlx::error::DatabaseError) -> DatabaseErrorKind {
-    let code = said.code().and_then(|code| code.parse::<i32>().ok()).map(|code| code & 0xff);
+fn sqlite_kind(error: &dyn sqlx::error::DatabaseError) -> DatabaseErrorKind {
+    let code = error.code().and_then(|code| code.parse::<i32>().ok()).map(|code| code & 0xff);
     match code {
         Some(5 | 6) => DatabaseErrorKind::Busy,
         Some(8) => DatabaseErrorKind::ReadOnly,

@@ -13,7 +13,9 @@ use url::Url;
 
 use crate::db::connect::DatabaseOptions;
 use crate::db::database::{Connection, Purpose};
-use crate::db::driver::sqlx_driver::{PooledConnection, SqlxDriver, seconds, unavailable};
+use crate::db::driver::sqlx_driver::{
+    PooledSqlxConnection, SqlxDriver, format_seconds, unavailable,
+};
 use crate::db::error::{DatabaseError, Result, UrlError};
 
 /// Difference between the time limit of the server and that of the client.
@@ -42,8 +44,8 @@ impl<D: SqlxDriver> std::fmt::Debug for ServerPool<D> {
 impl<D: SqlxDriver> ServerPool<D> {
     /// Creates a pool. `session` runs first on each new connection.
     pub(crate) fn new(
-        connect: <D::Connection as sqlx::Connection>::Options,
-        session: String,
+        connect_options: <D::Connection as sqlx::Connection>::Options,
+        init_statements: String,
         options: &DatabaseOptions,
     ) -> Self {
         let pool = PoolOptions::new()
@@ -54,26 +56,26 @@ impl<D: SqlxDriver> ServerPool<D> {
             .test_before_acquire(false)
             .before_acquire(|connection: &mut D::Connection, _| {
                 Box::pin(async move {
-                    let answer = tokio::time::timeout(PING_TIMEOUT, connection.ping()).await;
-                    Ok(matches!(answer, Ok(Ok(()))))
+                    let ping = tokio::time::timeout(PING_TIMEOUT, connection.ping()).await;
+                    Ok(matches!(ping, Ok(Ok(()))))
                 })
             })
             .after_connect(move |connection, _| {
-                let session = session.clone();
+                let init_statements = init_statements.clone();
                 Box::pin(async move {
-                    let done = D::run(connection, &session).await;
-                    done.map_err(|error| sqlx::Error::Configuration(error.into()))
+                    let result = D::run(connection, &init_statements).await;
+                    result.map_err(|error| sqlx::Error::Configuration(error.into()))
                 })
             })
-            .connect_lazy_with(connect);
+            .connect_lazy_with(connect_options);
         Self { pool, options: options.clone() }
     }
 
     /// Returns a free connection. The client gives up a little later than the server.
     pub(crate) async fn acquire(&self, limit: Duration) -> Result<Box<dyn Connection>> {
         match self.pool.acquire().await {
-            Ok(connection) => Ok(Box::new(PooledConnection::new(connection, limit + GRACE))),
-            Err(sqlx::Error::PoolTimedOut) => Err(not_connected(&self.options)),
+            Ok(connection) => Ok(Box::new(PooledSqlxConnection::new(connection, limit + GRACE))),
+            Err(sqlx::Error::PoolTimedOut) => Err(connect_timeout_error(&self.options)),
             Err(error) => Err(error.into()),
         }
     }
@@ -86,39 +88,39 @@ pub(crate) fn lock_counters(purpose: Purpose) -> String {
             "; SELECT 1 FROM callgate_revisions WHERE name IN ({counters}) ORDER BY name FOR UPDATE"
         )
     };
-    purpose.locked().map(lock).unwrap_or_default()
+    purpose.locked_counters().map(lock).unwrap_or_default()
 }
 
 /// Opens the first connection, so that errors are reported immediately.
-pub(crate) async fn first<D: SqlxDriver>(
-    connect: &<D::Connection as sqlx::Connection>::Options,
+pub(crate) async fn connect_first<D: SqlxDriver>(
+    connect_options: &<D::Connection as sqlx::Connection>::Options,
     options: &DatabaseOptions,
 ) -> Result<D::Connection> {
-    let connecting = async { Ok(sqlx::ConnectOptions::connect(connect).await?) };
-    let connected = tokio::time::timeout(options.connect_timeout, connecting).await;
-    connected.unwrap_or_else(|_| Err(not_connected(options)))
+    let connecting = async { Ok(sqlx::ConnectOptions::connect(connect_options).await?) };
+    let result = tokio::time::timeout(options.connect_timeout, connecting).await;
+    result.unwrap_or_else(|_| Err(connect_timeout_error(options)))
 }
 
-fn not_connected(options: &DatabaseOptions) -> DatabaseError {
-    let limit = seconds(options.connect_timeout);
+fn connect_timeout_error(options: &DatabaseOptions) -> DatabaseError {
+    let limit = format_seconds(options.connect_timeout);
     unavailable(format!("could not connect to the database within {limit}"))
 }
 
 /// Returns `true` if the server is on another machine and the URL does not specify how to verify it.
 pub(crate) fn must_verify(url: &Url, (host, socket): (&str, Option<&PathBuf>)) -> bool {
-    let is_defined = url.query_pairs().any(|(name, _)| matches!(&*name, "sslmode" | "ssl-mode"));
+    let is_specified = url.query_pairs().any(|(name, _)| matches!(&*name, "sslmode" | "ssl-mode"));
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     let is_loopback = host.eq_ignore_ascii_case("localhost")
         || address.is_ok_and(|address| address.to_canonical().is_loopback());
-    !is_defined && socket.is_none() && !is_loopback
+    !is_specified && socket.is_none() && !is_loopback
 }
 
 /// Refuses unknown parameters. The user may have meant them to protect the connection.
-pub(crate) fn check_parameters(url: &Url, known: &[&str]) -> Result<(), UrlError> {
-    let unknown = url.query_pairs().find(|(name, _)| !known.contains(&name.as_ref()));
+pub(crate) fn check_parameters(url: &Url, supported: &[&str]) -> Result<(), UrlError> {
+    let unknown = url.query_pairs().find(|(name, _)| !supported.contains(&name.as_ref()));
     let Some((name, _)) = unknown else { return Ok(()) };
-    let known = known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    Err(UrlError::Parameter { name: name.into_owned(), expected: format!("one of {known}") })
+    let supported = supported.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    Err(UrlError::Parameter { name: name.into_owned(), expected: format!("one of {supported}") })
 }
 
 #[cfg(test)]

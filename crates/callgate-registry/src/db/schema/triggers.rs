@@ -75,73 +75,81 @@ const SQL_SERVER: &str =
 
 /// Returns the statements that create the triggers of all tables.
 pub(super) fn script(dialect: Dialect) -> String {
-    let about = dialect.pick(["", POSTGRES, MYSQL, SQL_SERVER]);
-    let watched = TABLES.iter().filter(|table| !table.raises.is_empty());
-    let triggers = watched.flat_map(|table| match dialect {
+    let preamble = dialect.pick(["", POSTGRES, MYSQL, SQL_SERVER]);
+    let tables = TABLES.iter().filter(|table| !table.counters.is_empty());
+    let triggers = tables.flat_map(|table| match dialect {
         Dialect::Postgres => table.postgres_triggers(),
         _ => [("i", "INSERT"), ("u", "UPDATE"), ("d", "DELETE")]
-            .map(|(letter, event)| table.trigger(dialect, letter, event))
+            .map(|(suffix, event)| table.trigger(dialect, suffix, event))
             .into(),
     });
-    about.to_owned() + &triggers.collect::<Vec<_>>().join(dialect.between_batches())
+    preamble.to_owned() + &triggers.collect::<Vec<_>>().join(dialect.batch_separator())
 }
 
 impl Table {
-    fn trigger(&self, dialect: Dialect, letter: &str, event: &str) -> String {
-        let Self { name, short, watched, raises, .. } = self;
-        let trigger = format!("callgate_{short}_{letter}");
+    fn trigger(&self, dialect: Dialect, suffix: &str, event: &str) -> String {
+        let Self { name, short, watched, counters, .. } = self;
+        let trigger = format!("callgate_{short}_{suffix}");
         let watched = if event == "UPDATE" { *watched } else { &[] };
-        let raised = quoted(raises);
-        let raise =
-            format!("UPDATE callgate_revisions SET value = value + 1 WHERE name IN ({raised})");
+        let counter_list = quoted(counters);
+        let increment = format!(
+            "UPDATE callgate_revisions SET value = value + 1 WHERE name IN ({counter_list})"
+        );
         match dialect {
             Dialect::SqlServer => self.sql_server_trigger(&trigger, event, watched),
             Dialect::MySql => {
-                let same = watched.iter().map(|column| format!("NEW.{column} <=> OLD.{column}"));
-                let same = same.collect::<Vec<_>>().join(" AND ");
-                let unless =
-                    if same.is_empty() { String::new() } else { format!("\n    AND NOT ({same})") };
+                let unchanged =
+                    watched.iter().map(|column| format!("NEW.{column} <=> OLD.{column}"));
+                let unchanged = unchanged.collect::<Vec<_>>().join(" AND ");
+                let condition = if unchanged.is_empty() {
+                    String::new()
+                } else {
+                    format!("\n    AND NOT ({unchanged})")
+                };
                 format!(
                     "DROP TRIGGER IF EXISTS {trigger};\n\
-                     CREATE TRIGGER {trigger} AFTER {event} ON {name} FOR EACH ROW\n    {raise}{unless};"
+                     CREATE TRIGGER {trigger} AFTER {event} ON {name} FOR EACH ROW\n    {increment}{condition};"
                 )
             }
             _ => {
-                let of = of(watched);
-                format!("CREATE TRIGGER {trigger} AFTER {event}{of} ON {name} BEGIN {raise}; END;")
+                let of_clause = of_clause(watched);
+                format!(
+                    "CREATE TRIGGER {trigger} AFTER {event}{of_clause} ON {name} BEGIN {increment}; END;"
+                )
             }
         }
     }
 
     fn sql_server_trigger(&self, trigger: &str, event: &str, watched: &[&str]) -> String {
-        let Self { name, raises, .. } = self;
+        let Self { name, counters, .. } = self;
         let columns = watched.join(", ");
         let changed = match event {
             "DELETE" => "SELECT 1 FROM deleted".to_owned(),
             _ if watched.is_empty() => "SELECT 1 FROM inserted".to_owned(),
             _ => format!("SELECT {columns} FROM inserted EXCEPT SELECT {columns} FROM deleted"),
         };
-        let takes_both = raises.iter().any(|counter| BOTH.contains(counter));
-        let (raised, taken) = (quoted(raises), quoted(if takes_both { BOTH } else { raises }));
+        let locks_both = counters.iter().any(|counter| BOTH.contains(counter));
+        let (counter_list, locked) =
+            (quoted(counters), quoted(if locks_both { BOTH } else { counters }));
         format!(
             "CREATE TRIGGER {trigger} ON {name} AFTER {event} AS\nBEGIN\n    SET NOCOUNT ON;\n    \
              IF EXISTS ({changed})\n        UPDATE callgate_revisions SET value = value + \
-             CASE WHEN name IN ({raised}) THEN 1 ELSE 0 END\n        WHERE name IN ({taken});\nEND;"
+             CASE WHEN name IN ({counter_list}) THEN 1 ELSE 0 END\n        WHERE name IN ({locked});\nEND;"
         )
     }
 
     fn postgres_triggers(&self) -> Vec<String> {
         let Self { name, watched, .. } = self;
-        let raised = quoted(self.raises);
-        let trigger = |letter: &str, event: &str, rows: &str, function: String| {
+        let counter_list = quoted(self.counters);
+        let trigger = |suffix: &str, event: &str, rows: &str, function: String| {
             format!(
-                "CREATE TRIGGER callgate_{letter} AFTER {event} ON {name}{rows}\n    \
+                "CREATE TRIGGER callgate_{suffix} AFTER {event} ON {name}{rows}\n    \
                  FOR EACH STATEMENT EXECUTE FUNCTION {function};"
             )
         };
         let (new, old) = (" REFERENCING NEW TABLE AS changed", " REFERENCING OLD TABLE AS changed");
-        let changed = format!("callgate_changed({raised})");
-        let always = format!("callgate_changed_always({raised})");
+        let changed = format!("callgate_changed({counter_list})");
+        let always = format!("callgate_changed_always({counter_list})");
         let mut triggers = vec![
             trigger("i", "INSERT", new, changed.clone()),
             trigger("d", "DELETE", old, changed.clone()),
@@ -150,7 +158,7 @@ impl Table {
             if watched.is_empty() {
                 trigger("u", "UPDATE", new, changed)
             } else {
-                trigger("u", &format!("UPDATE{}", of(watched)), "", always)
+                trigger("u", &format!("UPDATE{}", of_clause(watched)), "", always)
             },
         ];
         if self.key == "id" {
@@ -160,7 +168,7 @@ impl Table {
     }
 }
 
-fn of(columns: &[&str]) -> String {
+fn of_clause(columns: &[&str]) -> String {
     if columns.is_empty() { String::new() } else { format!(" OF {}", columns.join(", ")) }
 }
 

@@ -17,15 +17,15 @@ use crate::store::{NewKey, Store, UpdateSession};
 use crate::store::{Result, StoreError};
 
 /// Duration of a slow login.
-const LOGIN: Duration = Duration::from_secs(3);
+const LOGIN_DELAY: Duration = Duration::from_secs(3);
 /// Duration of a slow write of tool names.
-pub(super) const NAMES: Duration = Duration::from_secs(10);
+pub(super) const NAMES_DELAY: Duration = Duration::from_secs(10);
 
 /// Behaviour of the database.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Mode {
     #[default]
-    Well,
+    Available,
     /// Refuses connections.
     Down,
     /// Does not respond at all.
@@ -38,13 +38,13 @@ pub(super) enum Mode {
     NoWrites,
     /// Writes tool names slowly.
     SlowNames,
-    /// Responds after a caller has waited [`LOGIN`] for a connection.
+    /// Responds after a caller has waited [`LOGIN_DELAY`] for a connection.
     SlowLogin,
 }
 
 /// Kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
+enum RequestKind {
     Counters,
     Catalog,
     Names,
@@ -63,13 +63,13 @@ pub(super) struct Rows {
     /// Number of servers with a lease.
     pub(super) servers: u32,
     /// Delay of the reply to a lookup of tokens.
-    pub(super) tokens_take: Duration,
+    pub(super) token_delay: Duration,
     /// Token uses that were written.
-    pub(super) touched: Vec<(i64, i64)>,
+    pub(super) token_uses: Vec<(i64, i64)>,
     /// Numbers after which session changes were requested.
-    pub(super) asked_after: Vec<i64>,
+    pub(super) session_reads: Vec<i64>,
     /// Time of the counters, if they are older than the request.
-    pub(super) counters_of: Option<Instant>,
+    pub(super) counters_read_at: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -77,34 +77,36 @@ pub(in crate::follow) struct FakeStore {
     rows: Mutex<Rows>,
     is_connected: AtomicBool,
     /// Notifies of a change.
-    pub(super) told: Notify,
+    pub(super) changes: Notify,
     /// Number of operations, and the largest number of digests in one operation.
     pub(super) operations: AtomicUsize,
-    pub(super) most_digests: AtomicUsize,
+    pub(super) max_digests: AtomicUsize,
 }
 
 impl FakeStore {
     /// Changes the contents or the behaviour.
-    pub(super) fn set<T>(&self, change: impl FnOnce(&mut Rows) -> T) -> T {
+    pub(super) fn with_rows<T>(&self, change: impl FnOnce(&mut Rows) -> T) -> T {
         change(&mut self.rows.lock().unwrap())
     }
 
-    async fn ask<T>(&self, what: What, read: impl FnOnce(&Rows) -> T) -> Result<T> {
+    async fn respond<T>(&self, kind: RequestKind, read: impl FnOnce(&Rows) -> T) -> Result<T> {
         self.operations.fetch_add(1, Ordering::SeqCst);
-        let mode = self.set(|rows| rows.mode);
-        match (mode, what) {
+        let mode = self.with_rows(|rows| rows.mode);
+        match (mode, kind) {
             (Mode::Silent, _)
-            | (Mode::NoCatalog, What::Catalog)
-            | (Mode::NoWrites, What::Write | What::Names) => std::future::pending().await,
-            (Mode::SlowNames, What::Names) => sleep(NAMES).await,
+            | (Mode::NoCatalog, RequestKind::Catalog)
+            | (Mode::NoWrites, RequestKind::Write | RequestKind::Names) => {
+                std::future::pending::<()>().await;
+            }
+            (Mode::SlowNames, RequestKind::Names) => sleep(NAMES_DELAY).await,
             (Mode::SlowLogin, _) => {
                 if !self.is_connected.load(Ordering::SeqCst) {
-                    sleep(LOGIN).await;
+                    sleep(LOGIN_DELAY).await;
                     self.is_connected.store(true, Ordering::SeqCst);
                 }
             }
-            (Mode::Well | Mode::NoCatalog | Mode::NoWrites | Mode::SlowNames, _)
-            | (Mode::OnlyCounters, What::Counters) => {}
+            (Mode::Available | Mode::NoCatalog | Mode::NoWrites | Mode::SlowNames, _)
+            | (Mode::OnlyCounters, RequestKind::Counters) => {}
             (Mode::Down | Mode::OnlyCounters, _) => {
                 return Err(DatabaseError::new(
                     DatabaseErrorKind::Unavailable,
@@ -113,58 +115,62 @@ impl FakeStore {
                 .into());
             }
         }
-        Ok(self.set(|rows| read(rows)))
+        Ok(self.with_rows(|rows| read(rows)))
     }
 }
 
 #[async_trait]
 impl Store for FakeStore {
     async fn change_counters(&self) -> Result<ChangeCounters> {
-        self.ask(What::Counters, |rows| rows.change_counters).await
+        self.respond(RequestKind::Counters, |rows| rows.change_counters).await
     }
     async fn catalog_rows(&self) -> Result<CatalogRows> {
         let read = |rows: &Rows| CatalogRows {
             change_counter: rows.change_counters.catalog,
             ..rows.catalog.clone()
         };
-        self.ask(What::Catalog, read).await
+        self.respond(RequestKind::Catalog, read).await
     }
     async fn access_rows(&self) -> Result<AccessRows> {
         let read = |rows: &Rows| AccessRows {
             change_counter: rows.change_counters.access,
             ..rows.access.clone()
         };
-        self.ask(What::Other, read).await
+        self.respond(RequestKind::Other, read).await
     }
     async fn tokens_by_digest(&self, digests: &[String]) -> Result<Vec<TokenRow>> {
-        self.most_digests.fetch_max(digests.len(), Ordering::SeqCst);
-        let is_wanted = |row: &&TokenRow| digests.contains(&row.digest);
-        let read = |rows: &Rows| rows.tokens.iter().filter(is_wanted).cloned().collect();
-        let found = self.ask(What::Other, read).await;
-        sleep(self.set(|rows| rows.tokens_take)).await;
+        self.max_digests.fetch_max(digests.len(), Ordering::SeqCst);
+        let is_requested = |row: &&TokenRow| digests.contains(&row.digest);
+        let read = |rows: &Rows| rows.tokens.iter().filter(is_requested).cloned().collect();
+        let found = self.respond(RequestKind::Other, read).await;
+        sleep(self.with_rows(|rows| rows.token_delay)).await;
         found
     }
     fn statements(&self) -> u64 {
         0
     }
     fn age(&self) -> Duration {
-        self.set(|rows| rows.counters_of.map(|then| then.elapsed()).unwrap_or_default())
+        self.with_rows(|rows| {
+            rows.counters_read_at.map(|read_at| read_at.elapsed()).unwrap_or_default()
+        })
     }
     async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>> {
-        self.set(|rows| rows.asked_after.push(number));
-        self.ask(What::Other, |_| Vec::new()).await
+        self.with_rows(|rows| rows.session_reads.push(number));
+        self.respond(RequestKind::Other, |_| Vec::new()).await
     }
     async fn changed(&self) {
-        self.told.notified().await;
+        self.changes.notified().await;
     }
     async fn keys(&self, _: &str) -> Result<Vec<KeyRow>> {
         let secret = "00".repeat(32);
-        self.ask(What::Other, |_| vec![KeyRow { id: 1, secret, created_at: 0, active_from: 0 }])
-            .await
+        self.respond(RequestKind::Other, |_| {
+            vec![KeyRow { id: 1, secret, created_at: 0, active_from: 0 }]
+        })
+        .await
     }
     async fn record_token_uses(&self, uses: &[(i64, i64)]) -> Result<()> {
-        self.ask(What::Write, |_| ()).await?;
-        self.set(|rows| rows.touched.extend(uses));
+        self.respond(RequestKind::Write, |_| ()).await?;
+        self.with_rows(|rows| rows.token_uses.extend(uses));
         Ok(())
     }
     async fn update_session(
@@ -175,28 +181,28 @@ impl Store for FakeStore {
     ) -> Result<SessionRow> {
         let mut row = SessionRow::default();
         change(&mut row);
-        self.ask(What::Write, |_| row).await
+        self.respond(RequestKind::Write, |_| row).await
     }
     async fn delete_messages(&self, _: i64) -> Result<()> {
-        self.ask(What::Write, |_| ()).await
+        self.respond(RequestKind::Write, |_| ()).await
     }
     async fn add_key(&self, _: &NewKey) -> Result<bool> {
-        self.ask(What::Write, |_| false).await
+        self.respond(RequestKind::Write, |_| false).await
     }
     async fn post_message(&self, _: &str, _: &str) -> Result<()> {
-        self.ask(What::Write, |_| ()).await
+        self.respond(RequestKind::Write, |_| ()).await
     }
     async fn renew_lease(&self, _: &str, _: i64) -> Result<u32> {
-        self.ask(What::Write, |rows| rows.servers).await
+        self.respond(RequestKind::Write, |rows| rows.servers).await
     }
     async fn delete_leases(&self) -> Result<()> {
-        self.ask(What::Write, |_| ()).await
+        self.respond(RequestKind::Write, |_| ()).await
     }
     async fn delete_sessions(&self, _: i64, _: i64) -> Result<()> {
-        self.ask(What::Write, |_| ()).await
+        self.respond(RequestKind::Write, |_| ()).await
     }
     async fn store_tool_names(&self, _: &[(i64, String)]) -> Result<Option<(i64, i64)>> {
-        self.ask(What::Names, |_| None).await
+        self.respond(RequestKind::Names, |_| None).await
     }
 
     // The tests do not use the other operations.

@@ -20,25 +20,27 @@ const TABLES: &str = concat!(
      INSERT INTO users VALUES (7, 1, 'root', 's3cret', 'of root'), (123, 2, 'ada', 's3cret', 'of ada');"
 );
 
-struct Place {
+struct AttachedRegistry {
     directory: TempDir,
     store: SqlStore,
 }
 
-impl Place {
+impl AttachedRegistry {
     async fn new(overlay: Overlay) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let options = DatabaseOptions::default();
         let url = |name: &str| DatabaseUrl::sqlite(directory.path().join(name));
         sql(&url("festi.db"), TABLES).await;
-        let (own, _) = SqlStore::migrate(&url("own.db"), &options, None).await.unwrap();
+        let (registry, _) = SqlStore::migrate(&url("own.db"), &options, None).await.unwrap();
         let tables = TableNames::with_prefix("festi_").unwrap();
-        let taken = AttachOptions { upstream: "php".to_owned(), output_schemas: false, overlay };
+        let attach_options =
+            AttachOptions { upstream: "php".to_owned(), output_schemas: false, overlay };
         // Without automatic polls.
-        let every =
+        let intervals =
             PollIntervals { access: Duration::from_hours(1), methods: Duration::from_hours(1) };
         let festi = url("festi.db");
-        let store = own.attach((&festi, &options), &tables, taken, every).await.unwrap();
+        let store =
+            registry.attach((&festi, &options), &tables, attach_options, intervals).await.unwrap();
         Self { directory, store }
     }
 
@@ -54,7 +56,7 @@ impl Place {
         self.store.update_method(&self.method(&row.rpc_method).await, row, None).await
     }
 
-    async fn numbers(&self) -> (i64, i64, i64) {
+    async fn counters(&self) -> (i64, i64, i64) {
         self.store.poll_attached().await.unwrap();
         let now = self.store.change_counters().await.unwrap();
         (now.catalog, now.access, now.tokens)
@@ -71,7 +73,7 @@ async fn sql(url: &DatabaseUrl, text: &str) {
     connection.close().await.unwrap();
 }
 
-fn said(id: &str) -> MethodRow {
+fn method_row(id: &str) -> MethodRow {
     MethodRow { rpc_method: id.to_owned(), ..MethodRow::default() }
 }
 
@@ -81,135 +83,139 @@ fn some(text: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn columns_come_from_ours_then_the_file_then_festi() {
-    let file = MethodRow { title: some("file"), safety: some("read_only"), ..said("getUserInfo") };
-    let overlay = Overlay { methods: vec![file, said("gone")], types: Vec::new() };
-    let place = Place::new(overlay).await;
-    assert_eq!(place.store.unused_overlays().await.unwrap(), ["gone"]);
-    let own = MethodRow { title: some("own"), upstream: some("other"), ..said("getUserInfo") };
-    place.store.own().add_method(&own, &[]).await.unwrap();
-    let row = place.method("getUserInfo").await;
+async fn columns_come_from_the_registry_then_the_file_then_festi() {
+    let file =
+        MethodRow { title: some("file"), safety: some("read_only"), ..method_row("getUserInfo") };
+    let overlay = Overlay { methods: vec![file, method_row("gone")], types: Vec::new() };
+    let attached = AttachedRegistry::new(overlay).await;
+    assert_eq!(attached.store.unused_overlays().await.unwrap(), ["gone"]);
+    let registry_row =
+        MethodRow { title: some("own"), upstream: some("other"), ..method_row("getUserInfo") };
+    attached.store.without_festi().add_method(&registry_row, &[]).await.unwrap();
+    let row = attached.method("getUserInfo").await;
     assert_eq!(
         [&row.title, &row.safety, &row.description, &row.upstream, &row.return_type],
         [&some("own"), &some("read_only"), &some("Looks up a user."), &some("other"), &None]
     );
     assert_eq!(
-        (row.plugin, place.method("deleteUser").await.upstream),
+        (row.plugin, attached.method("deleteUser").await.upstream),
         (some("MyPlugin"), some("php"))
     );
-    let ids = place.store.catalog_rows().await.unwrap().methods;
+    let ids = attached.store.catalog_rows().await.unwrap().methods;
     let ids: Vec<String> = ids.into_iter().map(|row| row.rpc_method).collect();
     assert_eq!(ids, ["getUserInfo", "deleteUser", "getProjects"], "methods of MCP are left out");
 }
 
 #[tokio::test]
-async fn only_what_is_changed_is_written_beside_and_festi_goes_on_to_say_the_rest() {
-    let place = Place::new(Overlay::default()).await;
-    let mut row = place.method("getUserInfo").await;
+async fn an_overlay_stores_only_changed_columns_and_other_columns_follow_festi() {
+    let attached = AttachedRegistry::new(Overlay::default()).await;
+    let mut row = attached.method("getUserInfo").await;
     row.title = some("Look up");
-    place.update(&row).await.unwrap();
-    let own = place.store.own().methods_with_id("getUserInfo").await.unwrap().remove(0);
+    attached.update(&row).await.unwrap();
+    let registry_row =
+        attached.store.without_festi().methods_with_id("getUserInfo").await.unwrap().remove(0);
     assert_eq!(
-        (own.title, own.description, own.params, own.plugin),
+        (registry_row.title, registry_row.description, registry_row.params, registry_row.plugin),
         (some("Look up"), None, None, None)
     );
-    place.sql("UPDATE rpc_methods SET description = 'Finds.'").await;
-    assert_eq!(place.method("getUserInfo").await.description, some("Finds."));
+    attached.sql("UPDATE rpc_methods SET description = 'Finds.'").await;
+    assert_eq!(attached.method("getUserInfo").await.description, some("Finds."));
     // If the overlay sets parameters, it sets all of them.
-    let mut row = place.method("deleteUser").await;
+    let mut row = attached.method("deleteUser").await;
     (row.params, row.params_types) = (some(r#"["string $login"]"#), None);
-    place.update(&row).await.unwrap();
-    let row = place.method("deleteUser").await;
+    attached.update(&row).await.unwrap();
+    let row = attached.method("deleteUser").await;
     assert_eq!((row.params, row.params_types), (some(r#"["string $login"]"#), None));
 }
 
 #[tokio::test]
-async fn types_are_a_column_by_themselves_and_go_with_parameters_that_are_given() {
-    let place = Place::new(Overlay::default()).await;
+async fn overlays_can_set_types_alone_and_store_types_with_changed_parameters() {
+    let attached = AttachedRegistry::new(Overlay::default()).await;
     // The element type of `array` can be set without repeating the parameters.
     let types = some(r#"["int","bool"]"#);
-    let mut row = place.method("getUserInfo").await;
+    let mut row = attached.method("getUserInfo").await;
     row.params_types.clone_from(&types);
-    place.update(&row).await.unwrap();
-    let own = place.store.own().methods_with_id("getUserInfo").await.unwrap().remove(0);
-    assert_eq!((&own.params_types, &own.params), (&types, &None));
-    let row = place.method("getUserInfo").await;
+    attached.update(&row).await.unwrap();
+    let registry_row =
+        attached.store.without_festi().methods_with_id("getUserInfo").await.unwrap().remove(0);
+    assert_eq!((&registry_row.params_types, &registry_row.params), (&types, &None));
+    let row = attached.method("getUserInfo").await;
     assert_eq!((&row.params_types, &row.params.is_some()), (&types, &true));
     // With different parameters, columns that equal Festi's are also written, because the parameters would otherwise
     // clear them.
-    let mut row = place.method("deleteUser").await;
+    let mut row = attached.method("deleteUser").await;
     let types = row.params_types.clone();
     row.params = some(r#"["int $idOther"]"#);
-    place.update(&row).await.unwrap();
-    let row = place.method("deleteUser").await;
+    attached.update(&row).await.unwrap();
+    let row = attached.method("deleteUser").await;
     assert_eq!((row.params, row.params_types), (some(r#"["int $idOther"]"#), types));
 }
 
 #[tokio::test]
-async fn what_festi_says_cannot_be_emptied_here_and_what_we_say_can() {
-    let place = Place::new(Overlay::default()).await;
-    let emptied = async |column: fn(&mut MethodRow) -> &mut Option<String>| {
-        let mut row = place.method("getUserInfo").await;
+async fn columns_of_festi_cannot_be_cleared_and_columns_of_the_overlay_can() {
+    let attached = AttachedRegistry::new(Overlay::default()).await;
+    let clear = async |column: fn(&mut MethodRow) -> &mut Option<String>| {
+        let mut row = attached.method("getUserInfo").await;
         *column(&mut row) = some(" ");
-        place.update(&row).await
+        attached.update(&row).await
     };
-    let error = emptied(|row| &mut row.description).await.unwrap_err().to_string();
+    let error = clear(|row| &mut row.description).await.unwrap_err().to_string();
     assert!(error.starts_with("the `description` of `getUserInfo` is in Festi's"), "{error}");
-    let mut row = place.method("getUserInfo").await;
+    let mut row = attached.method("getUserInfo").await;
     row.title = some("Look up");
-    place.update(&row).await.unwrap();
-    emptied(|row| &mut row.title).await.unwrap();
+    attached.update(&row).await.unwrap();
+    clear(|row| &mut row.title).await.unwrap();
 }
 
 #[tokio::test]
 async fn statements_are_counted_in_both_databases() {
-    let place = Place::new(Overlay::default()).await;
-    let before = (place.store.statements(), place.store.own().statements());
-    place.store.poll_attached().await.unwrap();
-    assert!(place.store.statements() > before.0);
-    assert_eq!(place.store.own().statements(), before.1);
-    place.store.own().upstreams().await.unwrap();
-    assert!(place.store.statements() > before.0 + 1);
+    let attached = AttachedRegistry::new(Overlay::default()).await;
+    let before = (attached.store.statements(), attached.store.without_festi().statements());
+    attached.store.poll_attached().await.unwrap();
+    assert!(attached.store.statements() > before.0);
+    assert_eq!(attached.store.without_festi().statements(), before.1);
+    attached.store.without_festi().upstreams().await.unwrap();
+    assert!(attached.store.statements() > before.0 + 1);
 }
 
 #[tokio::test]
-async fn users_with_keys_that_are_no_numbers_are_refused() {
-    let place = Place::new(Overlay::default()).await;
-    place
+async fn users_whose_ids_are_not_numbers_are_an_error() {
+    let attached = AttachedRegistry::new(Overlay::default()).await;
+    attached
         .sql(
             "ALTER TABLE users RENAME TO numbered;
              CREATE TABLE users AS SELECT 'u' || id AS id, login, id_type, access_token FROM numbered",
         )
         .await;
-    let asked = [to_hex(TokenDigest::of("of ada").as_bytes())];
-    assert!(place.store.tokens_by_digest(&asked).await.is_err());
-    let error = place.store.access_rows().await.unwrap_err().to_string();
+    let digests = [to_hex(TokenDigest::of("of ada").as_bytes())];
+    assert!(attached.store.tokens_by_digest(&digests).await.is_err());
+    let error = attached.store.access_rows().await.unwrap_err().to_string();
     assert!(error.contains("in `id` of the table `users` is not a number"), "{error}");
-    assert!(place.store.poll_attached().await.is_err());
+    assert!(attached.store.poll_attached().await.is_err());
 }
 
 #[tokio::test]
-async fn names_of_tools_are_remembered_beside() {
-    let place = Place::new(Overlay::default()).await;
-    let id = place.method("getProjects").await.id;
-    let other = place.method("deleteUser").await.id;
+async fn tool_names_of_festis_methods_are_stored_in_the_registry() {
+    let attached = AttachedRegistry::new(Overlay::default()).await;
+    let id = attached.method("getProjects").await.id;
+    let other = attached.method("deleteUser").await.id;
     assert!(id < 0);
     for names in
         [vec![(id, "projects".to_owned())], vec![(id, "x".to_owned()), (other, "y".to_owned())]]
     {
-        place.store.store_tool_names(&names).await.unwrap();
+        attached.store.store_tool_names(&names).await.unwrap();
     }
-    assert_eq!(place.method("getProjects").await.tool_name, some("projects"));
-    assert_eq!(place.method("deleteUser").await.tool_name, some("y"));
+    assert_eq!(attached.method("getProjects").await.tool_name, some("projects"));
+    assert_eq!(attached.method("deleteUser").await.tool_name, some("y"));
 }
 
 #[tokio::test]
-async fn each_table_raises_what_is_made_from_it_and_only_that() {
-    let place = Place::new(Overlay::default()).await;
-    place.store.access_rows().await.unwrap();
-    place.store.catalog_rows().await.unwrap();
-    let mut before = place.numbers().await;
-    assert_eq!(place.numbers().await, before, "nothing changed");
+async fn a_changed_festi_table_increments_exactly_the_counters_that_depend_on_it() {
+    let attached = AttachedRegistry::new(Overlay::default()).await;
+    attached.store.access_rows().await.unwrap();
+    attached.store.catalog_rows().await.unwrap();
+    let mut before = attached.counters().await;
+    assert_eq!(attached.counters().await, before, "nothing changed");
     for (statement, catalog, access, tokens) in [
         ("UPDATE rpc_methods SET description = 'x' WHERE id = 1", true, false, false),
         (
@@ -241,53 +247,53 @@ async fn each_table_raises_what_is_made_from_it_and_only_that() {
         ("UPDATE festi_settings SET value = 'x' WHERE name = 'mcp_server_name'", true, true, false),
         ("UPDATE festi_settings SET value = 'x' WHERE name = 'mail_password'", false, false, false),
     ] {
-        place.sql(statement).await;
-        let now = place.numbers().await;
-        let raised = (now.0 > before.0, now.1 > before.1, now.2 > before.2);
-        assert_eq!(raised, (catalog, access, tokens), "{statement}");
+        attached.sql(statement).await;
+        let now = attached.counters().await;
+        let changed = (now.0 > before.0, now.1 > before.1, now.2 > before.2);
+        assert_eq!(changed, (catalog, access, tokens), "{statement}");
         before = now;
     }
 }
 
 #[tokio::test]
-async fn rows_that_were_read_have_the_revision_that_is_asked_for() {
-    let place = Place::new(Overlay::default()).await;
+async fn rows_have_the_change_counters_that_the_next_poll_reports() {
+    let attached = AttachedRegistry::new(Overlay::default()).await;
     for text in ["a", "b"] {
-        place.sql(&format!("UPDATE rpc_methods SET description = '{text}'")).await;
-        place.sql(&format!("UPDATE users SET login = '{text}' WHERE id = 7")).await;
-        let catalog = place.store.catalog_rows().await.unwrap().change_counter;
-        let access = place.store.access_rows().await.unwrap().change_counter;
-        let (now_catalog, now_access, _) = place.numbers().await;
+        attached.sql(&format!("UPDATE rpc_methods SET description = '{text}'")).await;
+        attached.sql(&format!("UPDATE users SET login = '{text}' WHERE id = 7")).await;
+        let catalog = attached.store.catalog_rows().await.unwrap().change_counter;
+        let access = attached.store.access_rows().await.unwrap().change_counter;
+        let (now_catalog, now_access, _) = attached.counters().await;
         assert_eq!((catalog, access), (now_catalog, now_access));
     }
 }
 
 #[tokio::test]
-async fn a_festi_token_is_found_by_its_digest_and_never_an_empty_one() {
-    let place = Place::new(Overlay::default()).await;
+async fn festi_tokens_are_found_by_digest_except_blank_ones() {
+    let attached = AttachedRegistry::new(Overlay::default()).await;
     let digest = |token: &str| to_hex(TokenDigest::of(token).as_bytes());
-    place.sql("UPDATE users SET access_token = '  ' WHERE id = 7").await;
-    place.numbers().await;
-    let asked = ["of ada", "of root", "", "  "].map(digest);
-    let found = place.store.tokens_by_digest(&asked).await.unwrap();
+    attached.sql("UPDATE users SET access_token = '  ' WHERE id = 7").await;
+    attached.counters().await;
+    let digests = ["of ada", "of root", "", "  "].map(digest);
+    let found = attached.store.tokens_by_digest(&digests).await.unwrap();
     let found: Vec<(i64, i64)> = found.iter().map(|row| (row.id_user, row.id)).collect();
     assert_eq!(found, [(123, !123)]);
     // Uses of these tokens are not recorded.
-    place.store.record_token_uses(&[(!123, 1)]).await.unwrap();
+    attached.store.record_token_uses(&[(!123, 1)]).await.unwrap();
 }
 
 #[tokio::test]
-async fn grants_are_festis_and_ours_only_on_sections_of_our_own() {
-    let place = Place::new(Overlay::default()).await;
-    place.sql("INSERT INTO festi_sections VALUES (1, 'A', 'a', '2')").await;
-    place.sql("INSERT INTO festi_sections_user_types_permission VALUES (1, 1, 2, 2)").await;
-    let own = place.store.own();
-    own.ensure_sections(&["a".to_owned(), "b".to_owned()]).await.unwrap();
+async fn grants_of_the_registry_apply_only_to_sections_that_festi_does_not_have() {
+    let attached = AttachedRegistry::new(Overlay::default()).await;
+    attached.sql("INSERT INTO festi_sections VALUES (1, 'A', 'a', '2')").await;
+    attached.sql("INSERT INTO festi_sections_user_types_permission VALUES (1, 1, 2, 2)").await;
+    let registry = attached.store.without_festi();
+    registry.ensure_sections(&["a".to_owned(), "b".to_owned()]).await.unwrap();
     // A row that was written with plain SQL, or by a program without support for Festi.
-    own.grant(GrantHolder::User(123), "a", Mask::Execute).await.unwrap();
-    place.store.grant(GrantHolder::User(123), "b", Mask::Write).await.unwrap();
-    assert!(place.store.grant(GrantHolder::User(123), "a", Mask::Execute).await.is_err());
-    let access = access(&place.store.access_rows().await.unwrap());
+    registry.grant(GrantHolder::User(123), "a", Mask::Execute).await.unwrap();
+    attached.store.grant(GrantHolder::User(123), "b", Mask::Write).await.unwrap();
+    assert!(attached.store.grant(GrantHolder::User(123), "a", Mask::Execute).await.is_err());
+    let access = access(&attached.store.access_rows().await.unwrap());
     let ada = access.caller_named("ada").unwrap();
     let has = |section: &str| ada.grants.mask(&section.into());
     assert_eq!((has("a"), has("b")), (Mask::Read, Mask::Write));

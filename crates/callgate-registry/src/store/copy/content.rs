@@ -15,7 +15,7 @@ use crate::store::SqlStore;
 /// Maximum number of values in a statement. SQL Server accepts 2,100.
 const MAX_VALUES: usize = 2_000;
 /// Maximum number of characters of a key that a message shows.
-const MAX_SHOWN: usize = 80;
+const MAX_KEY_CHARS: usize = 80;
 
 /// Tables that are not copied, because they belong to running servers.
 const NOT_COPIED: [&str; 3] = ["callgate_messages", "callgate_revisions", "callgate_servers"];
@@ -32,29 +32,29 @@ struct TableContent {
     table: &'static Table,
     rows: Vec<Vec<Cell>>,
     /// Highest id that the database has assigned.
-    last_given: Option<i64>,
+    last_assigned_id: Option<i64>,
 }
 
 impl Content {
     /// Reads a consistent state of a registry.
     pub(super) async fn read(store: &SqlStore) -> Result<Self> {
-        let mut moment = store.database.begin(Purpose::Read).await?;
-        let mut all = Vec::new();
+        let mut transaction = store.database.begin(Purpose::Read).await?;
+        let mut contents = Vec::new();
         for table in tables() {
-            let rows = read(&mut moment, table).await?;
-            let mut last_given = None;
+            let rows = read(&mut transaction, table).await?;
+            let mut last_assigned_id = None;
             if table.key == "id" {
-                let template = moment.dialect().last_given(table.name);
-                last_given =
-                    moment.row(&template, &[]).await?.map(|mut row| row.int()).transpose()?;
+                let template = transaction.dialect().last_assigned_id(table.name);
+                last_assigned_id =
+                    transaction.row(&template, &[]).await?.map(|mut row| row.int()).transpose()?;
             }
-            all.push(TableContent { table, rows, last_given });
+            contents.push(TableContent { table, rows, last_assigned_id });
         }
-        Ok(Self(all))
+        Ok(Self(contents))
     }
 
     /// Returns an error for values that the target cannot store. `names` are the table names of the source.
-    pub(super) fn refuse_unfit(
+    pub(super) fn check_values(
         &self,
         target: Dialect,
         names: &TableNames,
@@ -63,9 +63,9 @@ impl Content {
             let columns = table.stored_columns();
             for row in rows {
                 for ((column, ty), cell) in columns.iter().zip(row) {
-                    if let Some(why) = ty.mismatch(cell, target) {
-                        let (table, row) = (names.expand(table.name), row_shown(table, row));
-                        return Err(CopyError::Incompatible { table, row, column, why });
+                    if let Some(reason) = ty.mismatch(cell, target) {
+                        let (table, row) = (names.expand(table.name), format_key(table, row));
+                        return Err(CopyError::Incompatible { table, row, column, reason });
                     }
                 }
             }
@@ -80,88 +80,93 @@ impl Content {
     /// Writes all rows and advances the id sequences.
     pub(super) async fn write(
         &self,
-        work: &mut Transaction<'_>,
-        tell: &mut (dyn FnMut(&str) + Send),
+        transaction: &mut Transaction<'_>,
+        on_table: &mut (dyn FnMut(&str) + Send),
     ) -> Result<()> {
-        for TableContent { table, rows, last_given } in &self.0 {
-            tell(&work.pool.tables.expand(table.name));
-            write(work, table, rows).await?;
-            if let Some(last) = last_given {
-                advance_sequence(work, table, *last).await?;
+        for TableContent { table, rows, last_assigned_id } in &self.0 {
+            on_table(&transaction.pool.tables.expand(table.name));
+            write(transaction, table, rows).await?;
+            if let Some(last) = last_assigned_id {
+                advance_sequence(transaction, table, *last).await?;
             }
         }
         let highest = "SELECT MAX(number) FROM callgate_sessions";
-        let highest = work.number(highest, &[]).await?;
-        let raise = "UPDATE callgate_revisions SET value = ? WHERE name = 'sessions' AND value < ?";
-        work.run(raise, &[highest.into(), highest.into()]).await
+        let highest = transaction.number(highest, &[]).await?;
+        let update =
+            "UPDATE callgate_revisions SET value = ? WHERE name = 'sessions' AND value < ?";
+        transaction.run(update, &[highest.into(), highest.into()]).await
     }
 }
 
 /// Returns the checksums of all tables.
-pub(super) async fn checksums(work: &mut Transaction<'_>) -> Result<Vec<TableChecksum>> {
+pub(super) async fn checksums(transaction: &mut Transaction<'_>) -> Result<Vec<TableChecksum>> {
     let mut sums = Vec::new();
     for table in tables() {
-        sums.push(TableChecksum::of(table, &read(work, table).await?));
+        sums.push(TableChecksum::of(table, &read(transaction, table).await?));
     }
     Ok(sums)
 }
 
 /// Reads a table and converts its values to the canonical form.
-async fn read(work: &mut Transaction<'_>, table: &Table) -> Result<Vec<Vec<Cell>>> {
+async fn read(transaction: &mut Transaction<'_>, table: &Table) -> Result<Vec<Vec<Cell>>> {
     let columns = table.stored_columns();
     // In SQLite, values are read unchanged. In other databases, times are converted to Unix time.
-    let is_sqlite = work.dialect() == Dialect::Sqlite;
+    let is_sqlite = transaction.dialect() == Dialect::Sqlite;
     let selected = columns.iter().map(|(name, ty)| {
         let mark = if ty.kind == Kind::Time && !is_sqlite { "seconds" } else { "name" };
         format!("{{{mark} {name}}}")
     });
     let selected = selected.collect::<Vec<_>>().join(", ");
     // The row with the table names is not copied.
-    let is_names = table.name == "callgate_meta";
-    let condition = if is_names { " WHERE name <> 'tables'" } else { "" };
+    let is_meta = table.name == "callgate_meta";
+    let condition = if is_meta { " WHERE name <> 'tables'" } else { "" };
     let template = format!("SELECT {selected} FROM {}{condition}", table.name);
-    let rows = work.rows(&template, &[]).await?.into_iter();
+    let rows = transaction.rows(&template, &[]).await?.into_iter();
     let rows =
         rows.map(|mut row| columns.iter().map(|(_, ty)| ty.kind.canonical(row.cell())).collect());
     Ok(rows.collect())
 }
 
-async fn write(work: &mut Transaction<'_>, table: &Table, rows: &[Vec<Cell>]) -> Result<()> {
+async fn write(transaction: &mut Transaction<'_>, table: &Table, rows: &[Vec<Cell>]) -> Result<()> {
     let columns = table.stored_columns();
     let names = columns.iter().map(|(name, _)| format!("{{name {name}}}"));
     let names = names.collect::<Vec<_>>().join(", ");
     for rows in rows.chunks((MAX_VALUES / columns.len()).max(1)) {
         let mut values = Vec::new();
-        let mut written = Vec::new();
+        let mut tuples = Vec::new();
         for row in rows {
             let row = columns.iter().zip(row).map(|((_, ty), cell)| ty.kind.value(cell));
             let row: Vec<Value<'_>> = row.collect();
-            let places = row.iter().map(placeholder).collect::<Vec<_>>().join(", ");
-            written.push(format!("({places})"));
+            let placeholders = row.iter().map(placeholder).collect::<Vec<_>>().join(", ");
+            tuples.push(format!("({placeholders})"));
             values.extend(row);
         }
-        let rows = written.join(", ");
+        let rows = tuples.join(", ");
         let mut insert = format!("INSERT INTO {} ({names}) VALUES {rows}", table.name);
         if table.key == "id" {
-            insert = work.dialect().with_given_id(table.name, &insert);
+            insert = transaction.dialect().insert_with_id(table.name, &insert);
         }
-        work.run(&insert, &values).await?;
+        transaction.run(&insert, &values).await?;
     }
     Ok(())
 }
 
 /// Advances an id sequence beyond the ids of the source, because tokens and grants may still refer to the ids of
 /// deleted users. For this, inserts and deletes a row, which works in every database.
-async fn advance_sequence(work: &mut Transaction<'_>, table: &Table, last: i64) -> Result<()> {
+async fn advance_sequence(
+    transaction: &mut Transaction<'_>,
+    table: &Table,
+    last: i64,
+) -> Result<()> {
     let highest = format!("SELECT MAX(id) FROM {}", table.name);
-    let highest = work.number(&highest, &[]).await?;
+    let highest = transaction.number(&highest, &[]).await?;
     if last <= highest {
         return Ok(());
     }
     let others = table.stored_columns().into_iter().skip(1).map(|(_, ty)| unique_value(ty.kind));
     let row = std::iter::once(Cell::Int(last)).chain(others).collect();
-    write(work, table, &[row]).await?;
-    work.run(&format!("DELETE FROM {} WHERE id = ?", table.name), &[last.into()]).await
+    write(transaction, table, &[row]).await?;
+    transaction.run(&format!("DELETE FROM {} WHERE id = ?", table.name), &[last.into()]).await
 }
 
 /// Returns a value that is valid and unique in a column.
@@ -175,17 +180,17 @@ fn unique_value(kind: Kind) -> Cell {
 }
 
 /// Formats the key of a row for messages.
-fn row_shown(table: &Table, row: &[Cell]) -> String {
-    let shown = |cell: &Cell| match cell {
+fn format_key(table: &Table, row: &[Cell]) -> String {
+    let format_cell = |cell: &Cell| match cell {
         Cell::Null => "null".to_owned(),
         Cell::Int(number) => number.to_string(),
         Cell::Text(text) | Cell::Broken(text) => {
-            let start: String = text.chars().take(MAX_SHOWN).collect();
+            let start: String = text.chars().take(MAX_KEY_CHARS).collect();
             format!("`{}`", start.escape_debug())
         }
     };
     let keys = table.stored_columns().into_iter().take(table.key.split(", ").count()).zip(row);
-    let keys = keys.map(|((name, _), cell)| format!("{name} {}", shown(cell)));
+    let keys = keys.map(|((name, _), cell)| format!("{name} {}", format_cell(cell)));
     keys.collect::<Vec<_>>().join(", ")
 }
 
@@ -236,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn null_is_not_empty_and_the_border_between_columns_counts() {
+    fn checksums_distinguish_null_types_and_column_boundaries_and_ignore_the_order() {
         let text = |text: &str| Cell::Text(text.to_owned());
         let rows = [
             vec![Cell::Null, text("")],
@@ -246,13 +251,13 @@ mod tests {
             vec![Cell::Int(1), text("1")],
             vec![text("1"), Cell::Int(1)],
         ];
-        let of = |rows: &[Vec<Cell>]| TableChecksum::of(&schema::MIGRATIONS, rows);
-        let sums = rows.each_ref().map(|row| of(std::slice::from_ref(row)));
-        for (at, sum) in sums.iter().enumerate() {
-            assert!(!sums[..at].contains(sum), "{:?}", rows[at]);
+        let checksum = |rows: &[Vec<Cell>]| TableChecksum::of(&schema::MIGRATIONS, rows);
+        let sums = rows.each_ref().map(|row| checksum(std::slice::from_ref(row)));
+        for (index, sum) in sums.iter().enumerate() {
+            assert!(!sums[..index].contains(sum), "{:?}", rows[index]);
         }
-        let both = |order: [usize; 2]| of(&order.map(|row| rows[row].clone()));
-        assert_eq!(both([0, 3]), both([3, 0]));
-        assert_ne!(both([0, 3]), both([0, 0]));
+        let checksum_of_both = |order: [usize; 2]| checksum(&order.map(|row| rows[row].clone()));
+        assert_eq!(checksum_of_both([0, 3]), checksum_of_both([3, 0]));
+        assert_ne!(checksum_of_both([0, 3]), checksum_of_both([0, 0]));
     }
 }

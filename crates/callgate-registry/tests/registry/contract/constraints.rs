@@ -1,9 +1,9 @@
 //! Rows that the database itself refuses, from any program.
 
-use crate::databases::{Kind, Place};
+use crate::databases::{Kind, TestDatabase};
 
 /// Rows that a table accepts only once.
-const ONCE: &[&str] = &[
+const UNIQUE: &[&str] = &[
     "INSERT INTO sections (ident) VALUES ('a')",
     "INSERT INTO settings (name) VALUES ('a')",
     "INSERT INTO users_types (caption) VALUES ('a')",
@@ -21,7 +21,7 @@ const ONCE: &[&str] = &[
 
 /// Rows that a table accepts only once, because a combination of columns must be unique. The SQL
 /// Server emulator does not check this.
-const PAIRS: &[&str] = &[
+const UNIQUE_COMBINATIONS: &[&str] = &[
     "INSERT INTO section_actions (id_section, plugin, method, mask) VALUES (1, 'a', 'a', 2)",
     "INSERT INTO sections_user_permission (id_section, id_user, value) VALUES (1, 1, 2)",
     "INSERT INTO callgate_credentials (id_user, upstream, secret, set_at) VALUES (1, 'a', '', {now})",
@@ -29,7 +29,7 @@ const PAIRS: &[&str] = &[
 ];
 
 /// Rows that may exist twice.
-const TWICE: &[&str] = &[
+const NOT_UNIQUE: &[&str] = &[
     "INSERT INTO rpc_methods (rpc_method) VALUES ('a')",
     "INSERT INTO sections_user_types_permission (id_section, id_user_type, value) VALUES (1, 1, 2)",
     "INSERT INTO callgate_keys (purpose, secret, created_at) VALUES ('a', '', {now})",
@@ -74,58 +74,58 @@ const CHECKED: &[&str] = &[
     "UPDATE callgate_tokens SET digest = 'abc'",
 ];
 
-fn written(place: &Place, kind: Kind, sql: &str) -> String {
+fn expand(database: &TestDatabase, kind: Kind, sql: &str) -> String {
     let (no, schema) = match kind {
         Kind::SqlServer => ("0", "[schema]"),
         Kind::MariaDb => ("FALSE", "`schema`"),
         Kind::Sqlite | Kind::Postgres => ("FALSE", "schema"),
     };
-    sql.replace("{now}", place.now()).replace("{no}", no).replace("{schema}", schema)
+    sql.replace("{now}", database.now()).replace("{no}", no).replace("{schema}", schema)
 }
 
 /// A registry with a row in each table.
-async fn filled(kind: Kind) -> Place {
-    let place = kind.registry().await.place;
-    for sql in ONCE.iter().chain(PAIRS).chain(TWICE) {
-        place.sql(&written(&place, kind, sql)).await;
+async fn filled_registry(kind: Kind) -> TestDatabase {
+    let database = kind.registry().await.database;
+    for sql in UNIQUE.iter().chain(UNIQUE_COMBINATIONS).chain(NOT_UNIQUE) {
+        database.sql(&expand(&database, kind, sql)).await;
     }
-    place
+    database
 }
 
-async fn is_refused(place: &Place, sql: &str) {
-    assert!(place.try_sql(sql).await.is_err(), "{sql}");
+async fn assert_refused(database: &TestDatabase, sql: &str) {
+    assert!(database.try_sql(sql).await.is_err(), "{sql}");
 }
 
-pub(crate) async fn what_is_there_once_is_refused_twice(kind: Kind) {
-    let place = filled(kind).await;
-    for sql in ONCE {
-        is_refused(&place, &written(&place, kind, sql)).await;
+pub(crate) async fn unique_constraints_refuse_duplicate_rows(kind: Kind) {
+    let database = filled_registry(kind).await;
+    for sql in UNIQUE {
+        assert_refused(&database, &expand(&database, kind, sql)).await;
     }
-    for sql in PAIRS.iter().filter(|_| kind != Kind::SqlServer) {
-        is_refused(&place, &written(&place, kind, sql)).await;
+    for sql in UNIQUE_COMBINATIONS.iter().filter(|_| kind != Kind::SqlServer) {
+        assert_refused(&database, &expand(&database, kind, sql)).await;
     }
-    for sql in TWICE {
-        place.sql(&written(&place, kind, sql)).await;
+    for sql in NOT_UNIQUE {
+        database.sql(&expand(&database, kind, sql)).await;
     }
 }
 
-pub(crate) async fn what_must_say_something_is_not_null(kind: Kind) {
-    let place = filled(kind).await;
+pub(crate) async fn required_columns_refuse_null(kind: Kind) {
+    let database = filled_registry(kind).await;
     for (table, columns) in NOT_NULL {
         for column in *columns {
-            is_refused(&place, &format!("UPDATE {table} SET {column} = NULL")).await;
+            assert_refused(&database, &format!("UPDATE {table} SET {column} = NULL")).await;
         }
     }
 }
 
-pub(crate) async fn what_is_checked_is_refused(kind: Kind) {
-    let place = filled(kind).await;
+pub(crate) async fn check_constraints_refuse_invalid_values_where_they_exist(kind: Kind) {
+    let database = filled_registry(kind).await;
     for sql in CHECKED {
-        let sql = written(&place, kind, sql);
+        let sql = expand(&database, kind, sql);
         if kind == Kind::Sqlite {
-            place.sql(&sql).await;
+            database.sql(&sql).await;
         } else {
-            is_refused(&place, &sql).await;
+            assert_refused(&database, &sql).await;
         }
     }
 }

@@ -5,7 +5,7 @@ use callgate_registry::{
     Copy, CopyError, CopyReport, DatabaseOptions, DatabaseUrl, OpenError, Store as _, copy,
 };
 
-use crate::databases::{Kind, Place};
+use crate::databases::{Kind, TestDatabase};
 
 /// Rows of every table, in SQLite: with characters of four bytes, null and empty values, texts that look like numbers,
 /// JSON with spaces and repeated members, and the earliest and latest times.
@@ -51,14 +51,17 @@ const TOKENS: &str = "
     FROM numbers;
 ";
 
-pub(crate) async fn copied(from: &DatabaseUrl, to: &DatabaseUrl) -> Result<CopyReport, CopyError> {
+pub(crate) async fn copy_registry(
+    from: &DatabaseUrl,
+    to: &DatabaseUrl,
+) -> Result<CopyReport, CopyError> {
     let options = DatabaseOptions::default();
     copy(Copy { from, to, options: &options, tables: None }, &mut |_| ()).await
 }
 
 /// Returns a registry in SQLite with rows in every table, to be copied to a database of this kind.
-async fn source(kind: Kind) -> Place {
-    let source = Kind::Sqlite.registry().await.place;
+async fn source(kind: Kind) -> TestDatabase {
+    let source = Kind::Sqlite.registry().await.database;
     // The SQL Server emulator accepts neither large numbers in JSON nor long statements.
     let (rows, tokens) = match kind {
         Kind::SqlServer => (ROWS.replace("1e400", "1e40"), TOKENS.replace("1100", "20")),
@@ -70,16 +73,16 @@ async fn source(kind: Kind) -> Place {
 }
 
 /// Runs plain SQL in the middle of a copy, when the copy reports a table.
-fn run_now(place: &Place, sql: &str) {
+fn run_sql_during_copy(database: &TestDatabase, sql: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     std::thread::scope(|scope| {
-        scope.spawn(move || runtime.block_on(place.sql(sql))).join().unwrap();
+        scope.spawn(move || runtime.block_on(database.sql(sql))).join().unwrap();
     });
 }
 
 /// Returns the contents of a registry in SQLite, read with SQLite's own tools.
-async fn dump(place: &Place) -> Vec<String> {
-    let mut all = Vec::new();
+async fn dump(database: &TestDatabase) -> Vec<String> {
+    let mut lines = Vec::new();
     for (table, columns) in [
         ("sections", "id, caption, ident, mask"),
         ("section_actions", "id, id_section, plugin, method, mask, comment"),
@@ -106,33 +109,34 @@ async fn dump(place: &Place) -> Vec<String> {
         let quoted = columns.split(", ").map(|name| format!("quote(\"{name}\")"));
         let quoted = quoted.collect::<Vec<_>>().join(" || ',' || ");
         let sql = format!("SELECT {quoted} FROM {table} ORDER BY 1");
-        let rows = crate::databases::sqlite_texts(&place.url, &sql).await;
-        all.extend(rows.into_iter().map(|row| format!("{table}: {row}")));
+        let rows = crate::databases::sqlite_texts(&database.url, &sql).await;
+        lines.extend(rows.into_iter().map(|row| format!("{table}: {row}")));
     }
-    all
+    lines
 }
 
-pub(crate) async fn a_registry_survives_the_way_there_and_back(kind: Kind) {
-    let (from, there, back) = (source(kind).await, kind.target().await, Kind::Sqlite.place().await);
-    let first = copied(&from.url, &there.url).await.unwrap();
+pub(crate) async fn a_registry_is_unchanged_after_a_copy_and_a_copy_back(kind: Kind) {
+    let (from, target, copy_back) =
+        (source(kind).await, kind.target().await, Kind::Sqlite.database().await);
+    let first = copy_registry(&from.url, &target.url).await.unwrap();
     assert!(first.is_finished() && !first.was_equal, "{first:?}");
     assert!(first.tables.iter().all(|table| table.rows > 0), "{first:?}");
-    let second = copied(&there.url, &back.url).await.unwrap();
+    let second = copy_registry(&target.url, &copy_back.url).await.unwrap();
     assert_eq!(second, first);
-    assert_eq!(dump(&back).await, dump(&from).await);
+    assert_eq!(dump(&copy_back).await, dump(&from).await);
     // The second copy has nothing to do.
-    let again = copied(&from.url, &there.url).await.unwrap();
-    assert!(again.is_finished() && again.was_equal);
+    let third = copy_registry(&from.url, &target.url).await.unwrap();
+    assert!(third.is_finished() && third.was_equal);
 }
 
 /// The tokens and grants of removed users still exist.
-pub(crate) async fn what_is_numbered_goes_on_behind_what_was_copied(kind: Kind) {
-    let (from, there) = (source(kind).await, kind.target().await);
+pub(crate) async fn ids_of_deleted_rows_are_not_reused_in_a_copy_to_the_database(kind: Kind) {
+    let (from, target) = (source(kind).await, kind.target().await);
     from.sql("INSERT INTO users (id, login) VALUES (50, 'gone'); DELETE FROM users WHERE id = 50")
         .await;
     from.sql("INSERT INTO sections (id, ident) VALUES (60, 'gone'); DELETE FROM sections").await;
-    assert!(copied(&from.url, &there.url).await.unwrap().is_finished());
-    let store = there.open(None).await.unwrap();
+    assert!(copy_registry(&from.url, &target.url).await.unwrap().is_finished());
+    let store = target.open(None).await.unwrap();
     store.add_user("new", Some("new")).await.unwrap();
     let user = store.user("new").await.unwrap();
     assert!(user.id > 50 && user.id_type > Some(10), "{user:?}");
@@ -142,16 +146,16 @@ pub(crate) async fn what_is_numbered_goes_on_behind_what_was_copied(kind: Kind) 
     assert!(store.change_counters().await.unwrap().sessions >= 42);
 }
 
-pub(crate) async fn numbers_that_were_freed_are_not_given_again_after_a_copy(kind: Kind) {
-    let (from, back) = (kind.registry().await.place, Kind::Sqlite.place().await);
+pub(crate) async fn ids_of_deleted_rows_are_not_reused_in_a_copy_from_the_database(kind: Kind) {
+    let (from, copy_back) = (kind.registry().await.database, Kind::Sqlite.database().await);
     for login in ["one", "two", "three"] {
         from.sql(&format!("INSERT INTO users (login) VALUES ('{login}')")).await;
     }
     from.sql("DELETE FROM users WHERE login = 'three'").await;
     from.sql("INSERT INTO sections (ident) VALUES ('gone')").await;
     from.sql("DELETE FROM sections").await;
-    assert!(copied(&from.url, &back.url).await.unwrap().is_finished());
-    let store = back.open(None).await.unwrap();
+    assert!(copy_registry(&from.url, &copy_back.url).await.unwrap().is_finished());
+    let store = copy_back.open(None).await.unwrap();
     store.add_user("new", None).await.unwrap();
     let user = store.user("new").await.unwrap();
     assert!(user.id > 3, "{user:?}");
@@ -160,25 +164,23 @@ pub(crate) async fn numbers_that_were_freed_are_not_given_again_after_a_copy(kin
     assert!(sections.len() == 1 && sections[0].id > 1, "{sections:?}");
 }
 
-pub(crate) async fn a_registry_with_other_content_is_not_written_to(kind: Kind) {
-    let (from, there) = (source(kind).await, kind.registry().await.place);
-    there.sql("INSERT INTO users (login) VALUES ('somebody')").await;
-    let error = copied(&from.url, &there.url).await.unwrap_err();
+pub(crate) async fn a_target_with_other_rows_is_not_changed(kind: Kind) {
+    let (from, target) = (source(kind).await, kind.registry().await.database);
+    target.sql("INSERT INTO users (login) VALUES ('somebody')").await;
+    let error = copy_registry(&from.url, &target.url).await.unwrap_err();
     assert!(
         matches!(&error, CopyError::NotEmpty { table, rows: 1, .. } if table == "users"),
         "{error}"
     );
-    assert_eq!(there.open(None).await.unwrap().users().await.unwrap().len(), 1);
+    assert_eq!(target.open(None).await.unwrap().users().await.unwrap().len(), 1);
 }
 
-pub(crate) async fn a_copy_that_was_interrupted_leaves_an_empty_target_and_runs_again_whole(
-    kind: Kind,
-) {
-    let (from, there) = (source(kind).await, kind.target().await);
+pub(crate) async fn an_interrupted_copy_leaves_an_empty_target_and_can_be_repeated(kind: Kind) {
+    let (from, target) = (source(kind).await, kind.target().await);
     let options = DatabaseOptions::default();
-    let what = Copy { from: &from.url, to: &there.url, options: &options, tables: None };
+    let parameters = Copy { from: &from.url, to: &target.url, options: &options, tables: None };
     let stop = tokio::sync::Notify::new();
-    let mut tell = |table: &str| {
+    let mut on_table = |table: &str| {
         if table == "callgate_tokens" {
             stop.notify_one();
         }
@@ -186,15 +188,15 @@ pub(crate) async fn a_copy_that_was_interrupted_leaves_an_empty_target_and_runs_
     tokio::select! {
         biased;
         () = stop.notified() => {}
-        done = copy(what, &mut tell) => panic!("{done:?}"),
+        report = copy(parameters, &mut on_table) => panic!("{report:?}"),
     }
-    assert_eq!(there.open(None).await.unwrap().users().await.unwrap(), []);
-    assert!(matches!(copied(&there.url, &from.url).await, Err(CopyError::NotEmpty { .. })));
-    let mut told = Vec::new();
-    let done = copy(what, &mut |table| told.push(table.to_owned())).await.unwrap();
-    assert!(done.is_finished() && !done.was_equal, "{done:?}");
-    assert!(told.contains(&"rpc_methods".to_owned()), "{told:?}");
-    assert_eq!(there.open(None).await.unwrap().users().await.unwrap().len(), 2);
+    assert_eq!(target.open(None).await.unwrap().users().await.unwrap(), []);
+    assert!(matches!(copy_registry(&target.url, &from.url).await, Err(CopyError::NotEmpty { .. })));
+    let mut tables = Vec::new();
+    let report = copy(parameters, &mut |table| tables.push(table.to_owned())).await.unwrap();
+    assert!(report.is_finished() && !report.was_equal, "{report:?}");
+    assert!(tables.contains(&"rpc_methods".to_owned()), "{tables:?}");
+    assert_eq!(target.open(None).await.unwrap().users().await.unwrap().len(), 2);
 }
 
 /// Returns statements that create and remove a trigger which changes the values that are stored.
@@ -224,36 +226,38 @@ fn changing_trigger(kind: Kind) -> (&'static str, &'static str) {
     }
 }
 
-pub(crate) async fn a_copy_that_came_out_different_is_not_kept(kind: Kind) {
-    let (from, there) = (source(kind).await, kind.registry().await.place);
-    let (make, remove) = changing_trigger(kind);
-    there.sql(make).await;
-    let first = copied(&from.url, &there.url).await.unwrap();
+pub(crate) async fn a_copy_that_differs_from_its_source_is_rolled_back(kind: Kind) {
+    let (from, target) = (source(kind).await, kind.registry().await.database);
+    let (create, remove) = changing_trigger(kind);
+    target.sql(create).await;
+    let first = copy_registry(&from.url, &target.url).await.unwrap();
     assert!(!first.source_changed && !first.is_finished(), "{first:?}");
-    assert_eq!(there.open(None).await.unwrap().users().await.unwrap(), []);
-    there.sql(remove).await;
-    assert!(copied(&from.url, &there.url).await.unwrap().is_finished());
-    assert!(there.open(None).await.unwrap().user("ada").await.is_ok());
+    assert_eq!(target.open(None).await.unwrap().users().await.unwrap(), []);
+    target.sql(remove).await;
+    assert!(copy_registry(&from.url, &target.url).await.unwrap().is_finished());
+    assert!(target.open(None).await.unwrap().user("ada").await.is_ok());
 }
 
-pub(crate) async fn a_source_that_changes_meanwhile_is_copied_anew(kind: Kind) {
-    let (from, there) = (source(kind).await, kind.target().await);
+pub(crate) async fn a_copy_is_rolled_back_if_its_source_changes_and_can_be_repeated(kind: Kind) {
+    let (from, target) = (source(kind).await, kind.target().await);
     let change = |table: &str| {
         if table == "callgate_types" {
-            run_now(&from, "INSERT INTO users (login) VALUES ('late')");
+            run_sql_during_copy(&from, "INSERT INTO users (login) VALUES ('late')");
         }
     };
     let options = DatabaseOptions::default();
-    let what = Copy { from: &from.url, to: &there.url, options: &options, tables: None };
-    let first = copy(what, &mut { change }).await.unwrap();
+    let parameters = Copy { from: &from.url, to: &target.url, options: &options, tables: None };
+    let first = copy(parameters, &mut { change }).await.unwrap();
     assert!(first.source_changed && !first.is_finished(), "{first:?}");
     assert!(first.tables.iter().all(|table| table.is_equal), "of one snapshot: {first:?}");
-    assert_eq!(there.open(None).await.unwrap().users().await.unwrap(), []);
-    assert!(copied(&from.url, &there.url).await.unwrap().is_finished());
-    assert_eq!(there.open(None).await.unwrap().users().await.unwrap().len(), 3);
+    assert_eq!(target.open(None).await.unwrap().users().await.unwrap(), []);
+    assert!(copy_registry(&from.url, &target.url).await.unwrap().is_finished());
+    assert_eq!(target.open(None).await.unwrap().users().await.unwrap().len(), 3);
 }
 
-pub(crate) async fn what_a_database_cannot_keep_is_told_before_anything_is_written(kind: Kind) {
+pub(crate) async fn values_that_the_target_cannot_store_are_reported_before_the_first_write(
+    kind: Kind,
+) {
     // Longer than any kind of database except SQLite can store.
     let long = "x".repeat(421);
     for (sql, table, column) in [
@@ -268,18 +272,18 @@ pub(crate) async fn what_a_database_cannot_keep_is_told_before_anything_is_writt
             "digest",
         ),
     ] {
-        let (from, there) = (source(kind).await, kind.place().await);
+        let (from, target) = (source(kind).await, kind.database().await);
         from.sql(&sql).await;
-        let copied = copied(&from.url, &there.url).await;
+        let result = copy_registry(&from.url, &target.url).await;
         if kind == Kind::Sqlite {
-            assert!(copied.unwrap().is_finished(), "SQLite stores all values: {sql}");
+            assert!(result.unwrap().is_finished(), "SQLite stores all values: {sql}");
             continue;
         }
-        let error = copied.unwrap_err();
+        let error = result.unwrap_err();
         assert!(
             matches!(&error, CopyError::Incompatible { table: t, column: c, .. } if t == table && *c == column),
             "{sql}: {error}"
         );
-        assert!(matches!(there.open(None).await, Err(OpenError::Missing(_))));
+        assert!(matches!(target.open(None).await, Err(OpenError::Missing(_))));
     }
 }

@@ -10,13 +10,14 @@ use callgate_registry::{
 use crate::databases::Kind;
 use crate::emulator;
 
-pub(crate) async fn migrations_are_applied_once_also_by_four_at_the_same_time(kind: Kind) {
-    let place = Arc::new(kind.place().await);
-    let due = SqlStore::pending(&place.url, &DatabaseOptions::default(), None).await.unwrap();
+pub(crate) async fn migrations_are_applied_once_by_four_concurrent_programs(kind: Kind) {
+    let database = Arc::new(kind.database().await);
+    let pending =
+        SqlStore::pending(&database.url, &DatabaseOptions::default(), None).await.unwrap();
     let tasks: Vec<_> = (0..4)
         .map(|_| {
-            let place = Arc::clone(&place);
-            tokio::spawn(async move { place.migrate(None).await.map(|done| done.1) })
+            let database = Arc::clone(&database);
+            tokio::spawn(async move { database.migrate(None).await.map(|result| result.1) })
         })
         .collect();
     let mut applied = Vec::new();
@@ -24,95 +25,95 @@ pub(crate) async fn migrations_are_applied_once_also_by_four_at_the_same_time(ki
         applied.extend(task.await.unwrap().unwrap());
     }
     assert!(!applied.is_empty());
-    assert_eq!(applied, due.iter().map(|one| one.name).collect::<Vec<_>>());
+    assert_eq!(applied, pending.iter().map(|migration| migration.name).collect::<Vec<_>>());
 }
 
-pub(crate) async fn a_registry_knows_the_names_of_its_tables(kind: Kind) {
+pub(crate) async fn a_registry_stores_its_table_names_and_refuses_others(kind: Kind) {
     let festi = TableNames::with_prefix("festi_").unwrap();
     let registry = kind.registry_with(Some(festi)).await;
-    let store = registry.place.open(None).await.unwrap();
+    let store = registry.database.open(None).await.unwrap();
     store.add_section("s", "S", Mask::Read).await.unwrap();
-    registry.place.sql("DELETE FROM festi_sections").await;
+    registry.database.sql("DELETE FROM festi_sections").await;
     assert!(registry.store.sections().await.unwrap().is_empty());
     let other = TableNames::default();
-    let error = registry.place.open(Some(&other)).await.unwrap_err();
+    let error = registry.database.open(Some(&other)).await.unwrap_err();
     assert!(matches!(error, OpenError::OtherTables));
-    assert!(matches!(registry.place.migrate(Some(&other)).await, Err(OpenError::OtherTables)));
+    assert!(matches!(registry.database.migrate(Some(&other)).await, Err(OpenError::OtherTables)));
 }
 
-pub(crate) async fn a_missing_and_a_newer_registry_are_told_apart(kind: Kind) {
-    let place = kind.place().await;
-    assert!(matches!(place.open(None).await, Err(OpenError::Missing(_))));
+pub(crate) async fn missing_and_newer_registries_are_different_errors(kind: Kind) {
+    let database = kind.database().await;
+    assert!(matches!(database.open(None).await, Err(OpenError::Missing(_))));
     let registry = kind.registry().await;
-    let (place, now) = (&registry.place, registry.place.now());
-    place.sql(&format!("INSERT INTO callgate_migrations VALUES (99, 'future', {now})")).await;
-    let error = place.open(None).await.unwrap_err();
+    let (database, now) = (&registry.database, registry.database.now());
+    database.sql(&format!("INSERT INTO callgate_migrations VALUES (99, 'future', {now})")).await;
+    let error = database.open(None).await.unwrap_err();
     let text = error.to_string();
     assert!(
         text.starts_with("the registry has version 99, this program supports up to "),
         "{text}"
     );
-    assert!(matches!(place.migrate(None).await, Err(OpenError::Newer { .. })));
+    assert!(matches!(database.migrate(None).await, Err(OpenError::Newer { .. })));
 }
 
 pub(crate) async fn a_registry_of_an_earlier_build_is_refused(kind: Kind) {
-    let place = kind.registry().await.place;
-    place.sql("UPDATE callgate_migrations SET name = 'registry'").await;
-    assert!(matches!(place.open(None).await, Err(OpenError::Unreleased)));
-    assert!(matches!(place.migrate(None).await, Err(OpenError::Unreleased)));
+    let database = kind.registry().await.database;
+    database.sql("UPDATE callgate_migrations SET name = 'registry'").await;
+    assert!(matches!(database.open(None).await, Err(OpenError::Unreleased)));
+    assert!(matches!(database.migrate(None).await, Err(OpenError::Unreleased)));
 }
 
-pub(crate) async fn a_database_with_tables_of_its_own_is_refused(kind: Kind) {
-    let place = kind.place().await;
-    place.sql("CREATE TABLE users (name VARCHAR(10))").await;
-    let error = place.migrate(None).await.unwrap_err();
+pub(crate) async fn a_database_with_an_unrelated_table_of_the_same_name_is_refused(kind: Kind) {
+    let database = kind.database().await;
+    database.sql("CREATE TABLE users (name VARCHAR(10))").await;
+    let error = database.migrate(None).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "the database has a table `users` that does not belong to a registry"
     );
     // No table of the registry was created.
-    place.sql("CREATE TABLE callgate_meta (name VARCHAR(10))").await;
+    database.sql("CREATE TABLE callgate_meta (name VARCHAR(10))").await;
     let names = TableNames::default().users("our_users").unwrap();
-    let error = place.migrate(Some(&names)).await.unwrap_err();
+    let error = database.migrate(Some(&names)).await.unwrap_err();
     assert!(matches!(&error, OpenError::TableExists(name) if name == "callgate_meta"), "{error}");
-    assert!(matches!(place.open(None).await, Err(OpenError::Missing(_))));
+    assert!(matches!(database.open(None).await, Err(OpenError::Missing(_))));
 }
 
-pub(crate) async fn what_would_be_applied_is_told_and_not_done(kind: Kind) {
-    let place = kind.place().await;
+pub(crate) async fn pending_migrations_are_reported_and_not_applied(kind: Kind) {
+    let database = kind.database().await;
     let names = TableNames::with_prefix("festi_").unwrap();
     let options = DatabaseOptions::default();
-    let due = SqlStore::pending(&place.url, &options, Some(&names)).await.unwrap();
-    assert!(due[0].sql.contains("festi_sections_user_permission"));
-    assert!(!due[0].sql.contains("{sections"));
-    assert!(matches!(place.open(None).await, Err(OpenError::Missing(_))));
-    place.migrate(Some(&names)).await.unwrap();
-    assert_eq!(SqlStore::pending(&place.url, &options, None).await.unwrap(), []);
+    let pending = SqlStore::pending(&database.url, &options, Some(&names)).await.unwrap();
+    assert!(pending[0].sql.contains("festi_sections_user_permission"));
+    assert!(!pending[0].sql.contains("{sections"));
+    assert!(matches!(database.open(None).await, Err(OpenError::Missing(_))));
+    database.migrate(Some(&names)).await.unwrap();
+    assert_eq!(SqlStore::pending(&database.url, &options, None).await.unwrap(), []);
 }
 
-pub(crate) async fn the_install_script_makes_a_registry(kind: Kind) {
-    let place = kind.place().await;
+pub(crate) async fn the_install_script_creates_a_registry(kind: Kind) {
+    let database = kind.database().await;
     let names = TableNames::with_prefix("festi_").unwrap();
-    place.sql(&install_script(place.url.dialect(), &names)).await;
+    database.sql(&install_script(database.url.dialect(), &names)).await;
     if kind == Kind::SqlServer {
-        place.sql(&emulator::triggers(&names)).await;
+        database.sql(&emulator::triggers(&names)).await;
     }
-    let (store, applied) = place.migrate(None).await.unwrap();
+    let (store, applied) = database.migrate(None).await.unwrap();
     assert_eq!(applied, Vec::<&str>::new());
     store.add_section("s", "S", Mask::Read).await.unwrap();
-    assert_eq!(place.open(Some(&names)).await.unwrap().sections().await.unwrap().len(), 1);
+    assert_eq!(database.open(Some(&names)).await.unwrap().sections().await.unwrap().len(), 1);
 }
 
-pub(crate) async fn the_install_file_and_migrating_make_the_same(kind: Kind) {
-    let installed = kind.place().await;
+pub(crate) async fn the_install_file_and_the_migrations_create_the_same_schema(kind: Kind) {
+    let installed = kind.database().await;
     let dialect = installed.url.dialect();
     installed.sql(&std::fs::read_to_string(crate::install::path(dialect)).unwrap()).await;
     let (_, applied) = installed.migrate(None).await.unwrap();
     assert_eq!(applied, Vec::<&str>::new(), "the installed registry is up to date");
-    let migrated = kind.registry().await.place;
-    let queries = schema(dialect).iter().chain(NOTES);
+    let migrated = kind.registry().await.database;
+    let queries = schema(dialect).iter().chain(METADATA_QUERIES);
     for query in queries {
-        let (installed, migrated) = (installed.told(query).await, migrated.told(query).await);
+        let (installed, migrated) = (installed.query(query).await, migrated.query(query).await);
         assert_eq!(installed, migrated, "{query}");
         assert!(!migrated.is_empty(), "{query}");
     }
@@ -121,25 +122,25 @@ pub(crate) async fn the_install_file_and_migrating_make_the_same(kind: Kind) {
 /// MariaDB cannot roll back the creation of tables. Runs the statements up to some point, as if the process had been
 /// killed there.
 #[tokio::test]
-async fn mariadb_is_migrated_from_wherever_it_was_interrupted() {
+async fn an_interrupted_migration_is_completed_on_mariadb() {
     let kind = Kind::MariaDb;
-    let migrated = kind.registry().await.place;
+    let migrated = kind.registry().await.database;
     let script = install_script(Dialect::MySql, &TableNames::default());
     let statements: Vec<&str> = script.split_inclusive(";\n").collect();
     for part in 1..4 {
-        let place = kind.place().await;
-        place.sql(&statements[..statements.len() * part / 4].concat()).await;
-        assert!(matches!(place.open(None).await, Err(OpenError::Missing(_))));
-        let (_, applied) = place.migrate(None).await.unwrap();
+        let database = kind.database().await;
+        database.sql(&statements[..statements.len() * part / 4].concat()).await;
+        assert!(matches!(database.open(None).await, Err(OpenError::Missing(_))));
+        let (_, applied) = database.migrate(None).await.unwrap();
         assert_eq!(applied, ["tables"]);
-        for query in schema(Dialect::MySql).iter().chain(NOTES) {
-            assert_eq!(place.told(query).await, migrated.told(query).await, "{part}: {query}");
+        for query in schema(Dialect::MySql).iter().chain(METADATA_QUERIES) {
+            assert_eq!(database.query(query).await, migrated.query(query).await, "{part}: {query}");
         }
     }
 }
 
 /// Queries of the data that a registry stores about itself.
-const NOTES: &[&str] = &[
+const METADATA_QUERIES: &[&str] = &[
     "SELECT name FROM callgate_migrations ORDER BY version",
     "SELECT value FROM callgate_meta ORDER BY name",
     "SELECT value FROM callgate_revisions ORDER BY name",

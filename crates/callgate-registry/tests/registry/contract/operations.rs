@@ -43,7 +43,7 @@ pub(crate) async fn a_method_is_added_changed_and_removed_with_its_actions(regis
     assert_eq!((rows.methods.len(), rows.actions.len()), (0, 0), "no action is left behind");
 }
 
-pub(crate) async fn what_protects_a_method_stays_when_its_key_changes_or_a_namesake_goes(
+pub(crate) async fn actions_are_kept_when_the_key_of_a_method_changes_or_an_alias_is_removed(
     registry: Registry,
 ) {
     let store = &registry.store;
@@ -75,18 +75,20 @@ pub(crate) async fn what_protects_a_method_stays_when_its_key_changes_or_a_names
     assert!(!keys().await.contains(&wipe));
 }
 
-pub(crate) async fn methods_of_one_function_do_not_weaken_each_other(registry: Registry) {
+pub(crate) async fn methods_with_the_same_function_cannot_lower_each_others_masks(
+    registry: Registry,
+) {
     let store = &registry.store;
     store.add_section("s", "S", Mask::Execute).await.unwrap();
-    let of = |id: &str, plugin: &str| MethodRow {
+    let method_of = |id: &str, plugin: &str| MethodRow {
         plugin: Some(plugin.to_owned()),
         method: Some("run".to_owned()),
         ..row(id)
     };
     let needs = |mask| [("s".to_owned(), mask)];
-    store.add_method(&of("a", "K"), &needs(Mask::Write)).await.unwrap();
-    store.add_method(&of("b", "L"), &needs(Mask::Execute)).await.unwrap();
-    let error = store.add_method(&of("c", "k"), &needs(Mask::Read)).await.unwrap_err();
+    store.add_method(&method_of("a", "K"), &needs(Mask::Write)).await.unwrap();
+    store.add_method(&method_of("b", "L"), &needs(Mask::Execute)).await.unwrap();
+    let error = store.add_method(&method_of("c", "k"), &needs(Mask::Read)).await.unwrap_err();
     assert!(matches!(&error, StoreError::SharedActions { other, .. } if other == "a"), "{error}");
     let masks = async || {
         let rows = store.catalog_rows().await.unwrap();
@@ -95,7 +97,7 @@ pub(crate) async fn methods_of_one_function_do_not_weaken_each_other(registry: R
     };
     // An import keeps the highest mask: the one in the registry, or one of the imported methods.
     let write = |id: &str, mask| ImportChange::Write {
-        row: Box::new(of(id, "K")),
+        row: Box::new(method_of(id, "K")),
         needs: Some(needs(mask).into()),
         note: ImportRow {
             upstream: String::new(),
@@ -112,13 +114,15 @@ pub(crate) async fn methods_of_one_function_do_not_weaken_each_other(registry: R
     assert_eq!(masks().await, "4");
     // If a method moves to the function of another one, the higher of the two masks applies.
     let b = store.methods_with_id("b").await.unwrap().remove(0);
-    store.update_method(&b, &MethodRow { id: b.id, ..of("b", "K") }, None).await.unwrap();
+    store.update_method(&b, &MethodRow { id: b.id, ..method_of("b", "K") }, None).await.unwrap();
     assert_eq!(masks().await, "6");
     import(vec![write("d", Mask::Execute), write("e", Mask::Read)]).await;
     assert_eq!(masks().await, "6");
 }
 
-pub(crate) async fn what_another_administrator_changed_meanwhile_is_not_lost(registry: Registry) {
+pub(crate) async fn concurrent_changes_of_a_method_are_merged_and_those_of_an_upstream_conflict(
+    registry: Registry,
+) {
     let store = &registry.store;
     store.add_method(&row("m"), &[]).await.unwrap();
     let read = store.methods_with_id("m").await.unwrap().remove(0);
@@ -129,19 +133,17 @@ pub(crate) async fn what_another_administrator_changed_meanwhile_is_not_lost(reg
     let now = store.methods_with_id("m").await.unwrap().remove(0);
     assert_eq!((now.title, now.description), (titled.title, described.description));
     let upstream = |config: &str| UpstreamRow { name: "u".to_owned(), config: config.to_owned() };
-    let [read, one, other] = ["{}", r#"{"a":1}"#, r#"{"b":2}"#].map(upstream);
+    let [read, first, second] = ["{}", r#"{"a":1}"#, r#"{"b":2}"#].map(upstream);
     store.set_upstream(None, &read).await.unwrap();
-    store.set_upstream(Some(&read), &one).await.unwrap();
+    store.set_upstream(Some(&read), &first).await.unwrap();
     for before in [Some(&read), None] {
-        let refused = store.set_upstream(before, &other).await.unwrap_err();
+        let refused = store.set_upstream(before, &second).await.unwrap_err();
         assert!(matches!(refused, StoreError::Conflict), "{refused:?}");
     }
-    assert_eq!(store.upstreams().await.unwrap(), [one]);
+    assert_eq!(store.upstreams().await.unwrap(), [first]);
 }
 
-pub(crate) async fn names_that_are_taken_and_things_that_are_missing_are_errors_that_change_nothing(
-    registry: Registry,
-) {
+pub(crate) async fn existing_and_missing_names_are_errors_and_nothing_changes(registry: Registry) {
     let store = &registry.store;
     store.add_method(&row("m"), &[]).await.unwrap();
     store.add_user("ada", Some("admins")).await.unwrap();
@@ -160,11 +162,11 @@ pub(crate) async fn names_that_are_taken_and_things_that_are_missing_are_errors_
         store.role("newrole").await.map(|_| ()).unwrap_err(),
     ];
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    insta::assert_debug_snapshot!("what_is_taken_or_missing", errors);
+    insta::assert_debug_snapshot!("existing_and_missing_names", errors);
     assert_eq!(store.change_counters().await.unwrap(), before);
 }
 
-pub(crate) async fn grants_of_users_and_roles_become_access(registry: Registry) {
+pub(crate) async fn grants_of_users_and_roles_determine_access(registry: Registry) {
     let store = &registry.store;
     for section in ["content", "system"] {
         store.add_section(section, section, Mask::Execute).await.unwrap();
@@ -182,45 +184,47 @@ pub(crate) async fn grants_of_users_and_roles_become_access(registry: Registry) 
     store.grant(GrantHolder::Role(anonymous), "content", Mask::Read).await.unwrap();
     let access = access(&store.access_rows().await.unwrap());
     let mask = |caller: &Caller, section: &str| caller.grants.mask(&section.into());
-    let named = |name| access.caller_named(name).unwrap();
-    assert_eq!(mask(named("bob"), "content"), Mask::Write, "the later grant replaces the first");
-    assert_eq!(mask(named("ada"), "content"), Mask::None, "a user's 0 denies");
-    assert_eq!(mask(named("ada"), "system"), Mask::Execute);
-    assert_eq!(mask(named("eve"), "content"), Mask::None);
+    let caller = |name| access.caller_named(name).unwrap();
+    assert_eq!(mask(caller("bob"), "content"), Mask::Write, "the later grant replaces the first");
+    assert_eq!(mask(caller("ada"), "content"), Mask::None, "a user's 0 denies");
+    assert_eq!(mask(caller("ada"), "system"), Mask::Execute);
+    assert_eq!(mask(caller("eve"), "content"), Mask::None);
     assert_eq!(mask(access.anonymous(), "content"), Mask::Read);
-    assert_eq!(named("ada").user.as_ref().unwrap().role.as_deref(), Some("editors"));
+    assert_eq!(caller("ada").user.as_ref().unwrap().role.as_deref(), Some("editors"));
 }
 
-pub(crate) async fn tokens_are_found_until_they_end_or_are_revoked(registry: Registry) {
+pub(crate) async fn tokens_are_found_by_digest_until_they_are_revoked_and_secrets_are_not_stored(
+    registry: Registry,
+) {
     let store = &registry.store;
     let ada = store.add_user("ada", None).await.unwrap();
-    let (good, ended) = (Token::generate().unwrap(), Token::generate().unwrap());
-    let id = store.add_token(&token(ada, &good, None)).await.unwrap();
-    store.add_token(&token(ada, &ended, Some(1_000))).await.unwrap();
-    let digests = [&good, &ended, &Token::generate().unwrap()].map(Token::stored_digest);
+    let (valid, expired) = (Token::generate().unwrap(), Token::generate().unwrap());
+    let id = store.add_token(&token(ada, &valid, None)).await.unwrap();
+    store.add_token(&token(ada, &expired, Some(1_000))).await.unwrap();
+    let digests = [&valid, &expired, &Token::generate().unwrap()].map(Token::stored_digest);
     let mut found = store.tokens_by_digest(&digests).await.unwrap();
     found.sort_by_key(|row| row.id);
-    let seen = found.iter().map(|row| (row.id_user, &row.digest, row.expires_at));
+    let rows = found.iter().map(|row| (row.id_user, &row.digest, row.expires_at));
     let expected = [(ada, &digests[0], None), (ada, &digests[1], Some(1_000))];
-    assert!(seen.eq(expected), "{found:?}");
+    assert!(rows.eq(expected), "{found:?}");
     assert_eq!(store.tokens_by_digest(&[]).await.unwrap(), []);
-    let listed = registry.place.scale().listed;
-    let many: Vec<String> = (0..listed).map(|number| format!("{number:064x}")).collect();
+    let list_len = registry.database.scale().list_len;
+    let many: Vec<String> = (0..list_len).map(|number| format!("{number:064x}")).collect();
     assert_eq!(store.tokens_by_digest(&[&digests[..1], &many].concat()).await.unwrap().len(), 1);
     // The database does not contain the secret.
     let stored = format!("{:?}", store.tokens().await.unwrap());
-    assert!(!stored.contains(good.expose()) && !stored.contains(&good.expose()[3..]));
+    assert!(!stored.contains(valid.expose()) && !stored.contains(&valid.expose()[3..]));
     store.revoke_token(id).await.unwrap();
     assert_eq!(store.tokens_by_digest(&digests).await.unwrap().len(), 1);
     assert_eq!(store.revoke_tokens_named("t").await.unwrap(), 1);
 }
 
-pub(crate) async fn every_change_raises_its_revision_and_the_use_of_a_token_raises_none(
+pub(crate) async fn each_change_increments_its_counters_and_a_token_use_increments_none(
     registry: Registry,
 ) {
     let store = &registry.store;
     let mut last = store.change_counters().await.unwrap();
-    let mut raised = async |what: &str| {
+    let mut changed = async |operation: &str| {
         let now = store.change_counters().await.unwrap();
         let changed = (
             now.catalog != last.catalog,
@@ -229,7 +233,7 @@ pub(crate) async fn every_change_raises_its_revision_and_the_use_of_a_token_rais
             now.keys != last.keys,
         );
         last = now;
-        (what.to_owned(), changed)
+        (operation.to_owned(), changed)
     };
     let catalog = (true, false, false, false);
     let access = (false, true, false, false);
@@ -238,53 +242,55 @@ pub(crate) async fn every_change_raises_its_revision_and_the_use_of_a_token_rais
     let keys = (false, false, false, true);
     let none = (false, false, false, false);
     store.add_section("s", "S", Mask::Execute).await.unwrap();
-    assert_eq!(raised("section").await.1, both);
+    assert_eq!(changed("section").await.1, both);
     store.add_method(&row("m"), &[("s".to_owned(), Mask::Read)]).await.unwrap();
-    assert_eq!(raised("method").await.1, catalog);
+    assert_eq!(changed("method").await.1, catalog);
     let ada = store.add_user("ada", Some("role")).await.unwrap();
-    assert_eq!(raised("user").await.1, access);
+    assert_eq!(changed("user").await.1, access);
     store.grant(GrantHolder::User(ada), "s", Mask::Read).await.unwrap();
-    assert_eq!(raised("grant").await.1, access);
+    assert_eq!(changed("grant").await.1, access);
     let role = store.role("role").await.unwrap().id;
     store.grant(GrantHolder::Role(role), "s", Mask::Read).await.unwrap();
-    assert_eq!(raised("role grant").await.1, access);
+    assert_eq!(changed("role grant").await.1, access);
     let id = store.add_token(&token(ada, &Token::generate().unwrap(), None)).await.unwrap();
-    assert_eq!(raised("token").await.1, tokens);
+    assert_eq!(changed("token").await.1, tokens);
     store.record_token_uses(&[(id, 123)]).await.unwrap();
-    assert_eq!(raised("use").await.1, none);
+    assert_eq!(changed("use").await.1, none);
     assert_eq!(store.tokens().await.unwrap()[0].last_used_at, Some(123));
     store.record_token_uses(&[(id, 100)]).await.unwrap();
     assert_eq!(store.tokens().await.unwrap()[0].last_used_at, Some(123), "never backwards");
     store.set_setting("mcp_server_name", "x").await.unwrap();
-    assert_eq!(raised("setting").await.1, both);
+    assert_eq!(changed("setting").await.1, both);
     store.set_meta("a", "b").await.unwrap();
-    assert_eq!(raised("meta").await.1, none);
+    assert_eq!(changed("meta").await.1, none);
     store.revoke_token(id).await.unwrap();
-    assert_eq!(raised("revoke").await.1, tokens);
+    assert_eq!(changed("revoke").await.1, tokens);
     store.add_key(&NewKey::first().unwrap()).await.unwrap();
-    assert_eq!(raised("key").await.1, keys);
+    assert_eq!(changed("key").await.1, keys);
     store.set_credential(ada, "shop", &Secret::new("x").unwrap()).await.unwrap();
-    assert_eq!(raised("credential").await.1, access);
+    assert_eq!(changed("credential").await.1, access);
     store.remove_credential(ada, "shop").await.unwrap();
-    assert_eq!(raised("no credential").await.1, access);
+    assert_eq!(changed("no credential").await.1, access);
     let shop = UpstreamRow { name: "shop".to_owned(), config: "{}".to_owned() };
     store.set_upstream(None, &shop).await.unwrap();
-    assert_eq!(raised("upstream").await.1, catalog);
+    assert_eq!(changed("upstream").await.1, catalog);
     store.remove_upstream("shop", false).await.unwrap();
-    assert_eq!(raised("no upstream").await.1, catalog);
+    assert_eq!(changed("no upstream").await.1, catalog);
     store.remove_method("m").await.unwrap();
-    assert_eq!(raised("remove").await.1, catalog);
+    assert_eq!(changed("remove").await.1, catalog);
 }
 
-pub(crate) async fn uses_of_many_tokens_are_noted_at_once_and_never_backwards(registry: Registry) {
-    let (store, place) = (&registry.store, &registry.place);
+pub(crate) async fn uses_of_many_tokens_take_few_statements_and_never_become_earlier(
+    registry: Registry,
+) {
+    let (store, database) = (&registry.store, &registry.database);
     // More rows than are changed in one statement. The SQL Server emulator accepts no long statements.
-    let count = if place.scale().listed < 500 { 5 } else { 1_100 };
+    let count = if database.scale().list_len < 500 { 5 } else { 1_100 };
     let rows: Vec<String> =
-        (0..count).map(|number| format!("(1, 't', '{number:064}', {})", place.now())).collect();
+        (0..count).map(|number| format!("(1, 't', '{number:064}', {})", database.now())).collect();
     for part in rows.chunks(200) {
         let columns = "callgate_tokens (id_user, name, digest, created_at)";
-        place.sql(&format!("INSERT INTO {columns} VALUES {}", part.join(", "))).await;
+        database.sql(&format!("INSERT INTO {columns} VALUES {}", part.join(", "))).await;
     }
     let ids: Vec<i64> = store.tokens().await.unwrap().iter().map(|token| token.id).collect();
     assert_eq!(ids.len(), count);
@@ -295,8 +301,8 @@ pub(crate) async fn uses_of_many_tokens_are_noted_at_once_and_never_backwards(re
     uses.extend([(ids[0], 4_000), (i64::MAX, 1)]);
     uses.reverse();
     store.record_token_uses(&uses).await.unwrap();
-    let sent = usize::try_from(store.statements() - before).unwrap();
-    assert!(sent < 5 + count / 20, "{sent} statements");
+    let statements = usize::try_from(store.statements() - before).unwrap();
+    assert!(statements < 5 + count / 20, "{statements} statements");
     for token in store.tokens().await.unwrap() {
         let expected = match token.id {
             id if id == ids[0] => 4_000,
@@ -307,7 +313,7 @@ pub(crate) async fn uses_of_many_tokens_are_noted_at_once_and_never_backwards(re
     }
 }
 
-pub(crate) async fn presets_insert_what_is_absent(registry: Registry) {
+pub(crate) async fn presets_insert_only_missing_settings(registry: Registry) {
     let store = &registry.store;
     store.set_setting("mcp_server_name", "mine").await.unwrap();
     let preset = [("mcp_server_name", "festi-mcp"), ("mcp_server_version", "1.0.0")];
@@ -319,7 +325,7 @@ pub(crate) async fn presets_insert_what_is_absent(registry: Registry) {
     assert_eq!(settings, [text("mcp_server_name", "mine"), text("mcp_server_version", "2")]);
 }
 
-pub(crate) async fn names_and_sections_are_written_once(registry: Registry) {
+pub(crate) async fn existing_tool_names_and_sections_are_not_overwritten(registry: Registry) {
     let store = &registry.store;
     store.add_method(&row("a.b"), &[]).await.unwrap();
     let id = store.methods_with_id("a.b").await.unwrap()[0].id;
@@ -353,7 +359,7 @@ fn note(id: &str, written: &str) -> ImportRow {
     }
 }
 
-pub(crate) async fn an_import_writes_all_of_it_or_nothing(registry: Registry) {
+pub(crate) async fn an_import_writes_everything_or_nothing(registry: Registry) {
     let store = &registry.store;
     let change_counter = async || store.change_counters().await.unwrap().catalog;
     let needs = vec![("new".to_owned(), Mask::Read)];
@@ -378,26 +384,26 @@ pub(crate) async fn an_import_writes_all_of_it_or_nothing(registry: Registry) {
     assert!(matches!(store.import(&import).await, Err(StoreError::Conflict)));
     let [a, b] = <[MethodRow; 2]>::try_from(rows.methods).unwrap();
     let titled = MethodRow { title: Some("B".to_owned()), ..b.clone() };
-    let no_such_section = Some(vec![("nowhere".to_owned(), Mask::Read)]);
-    let broken = Import {
+    let missing_section = Some(vec![("nowhere".to_owned(), Mask::Read)]);
+    let invalid = Import {
         change_counter: change_counter().await,
         changes: vec![
             ImportChange::Remove(Box::new(a.clone())),
-            write(titled.clone(), no_such_section, "2"),
+            write(titled.clone(), missing_section, "2"),
         ],
         ..Import::default()
     };
-    assert!(matches!(store.import(&broken).await, Err(StoreError::NotFound { .. })));
+    assert!(matches!(store.import(&invalid).await, Err(StoreError::NotFound { .. })));
     assert_eq!(store.catalog_rows().await.unwrap().methods, [a.clone(), b]);
-    let whole = Import {
+    let valid = Import {
         changes: vec![
             ImportChange::Remove(Box::new(a)),
             write(titled.clone(), None, "2"),
             ImportChange::Note(note("c", "3")),
         ],
-        ..broken
+        ..invalid
     };
-    store.import(&whole).await.unwrap();
+    store.import(&valid).await.unwrap();
     let rows = store.catalog_rows().await.unwrap();
     assert_eq!((rows.methods, rows.actions.len()), (vec![titled], 1));
     assert_eq!(store.imports().await.unwrap(), [note("b", "2"), note("c", "3")]);
@@ -407,7 +413,7 @@ pub(crate) async fn an_import_of_many_methods_takes_few_statements_and_loses_non
     registry: Registry,
 ) {
     let store = &registry.store;
-    let is_large = registry.place.scale().listed > 500;
+    let is_large = registry.database.scale().list_len > 500;
     let count = if is_large { 250 } else { 20 };
     let last = format!("m{:03}", count - 1);
     let needs = |mask| Some(vec![("new".to_owned(), mask)]);
@@ -415,11 +421,12 @@ pub(crate) async fn an_import_of_many_methods_takes_few_statements_and_loses_non
         let note = note(&row.rpc_method, "1");
         ImportChange::Write { row: Box::new(row), needs: needs(mask), note }
     };
-    let named =
+    let row_with_title =
         |number| MethodRow { title: Some(format!("{number}")), ..row(&format!("m{number:03}")) };
-    let mut changes: Vec<_> = (0..count).map(|number| write(named(number), Mask::Read)).collect();
+    let mut changes: Vec<_> =
+        (0..count).map(|number| write(row_with_title(number), Mask::Read)).collect();
     // A second row with the same id, which is quarantined later. Its required sections and its note exist only once.
-    changes.push(write(named(count - 1), Mask::Execute));
+    changes.push(write(row_with_title(count - 1), Mask::Execute));
     let import = Import {
         change_counter: store.change_counters().await.unwrap().catalog,
         sections: vec!["new".to_owned()],
@@ -428,21 +435,21 @@ pub(crate) async fn an_import_of_many_methods_takes_few_statements_and_loses_non
     };
     let before = store.statements();
     store.import(&import).await.unwrap();
-    let sent = store.statements() - before;
-    assert!(!is_large || sent < 30, "{sent} statements");
+    let statements = store.statements() - before;
+    assert!(!is_large || statements < 30, "{statements} statements");
     let rows = store.catalog_rows().await.unwrap();
     let mut expected: Vec<String> = (0..count).map(|number| format!("m{number:03}")).collect();
     let masks: Vec<(&str, &str)> =
         rows.actions.iter().map(|row| (row.method.as_str(), row.mask.as_str())).collect();
-    let masked = |id: &String| masks.contains(&(id, if *id == last { "6" } else { "2" }));
-    assert!(masks.len() == count && expected.iter().all(masked), "{masks:?}");
+    let has_mask = |id: &String| masks.contains(&(id, if *id == last { "6" } else { "2" }));
+    assert!(masks.len() == count && expected.iter().all(has_mask), "{masks:?}");
     let notes = store.imports().await.unwrap();
     assert!(notes.iter().map(|note| &note.rpc_method).eq(&expected));
     expected.push(last);
     assert!(rows.methods.iter().map(|row| &row.rpc_method).eq(&expected), "in order");
 }
 
-pub(crate) async fn a_users_credential_is_theirs_at_one_upstream(registry: Registry) {
+pub(crate) async fn a_credential_belongs_to_one_user_at_one_upstream(registry: Registry) {
     let store = &registry.store;
     let ada = store.add_user("ada", None).await.unwrap();
     let bob = store.add_user("bob", None).await.unwrap();
@@ -451,30 +458,30 @@ pub(crate) async fn a_users_credential_is_theirs_at_one_upstream(registry: Regis
     store.set_credential(ada, "shop", &secret("of ada")).await.unwrap();
     store.set_credential(bob, "shop", &secret("of bob")).await.unwrap();
     store.set_credential(bob, "node", &secret("elsewhere")).await.unwrap();
-    let known = UserCredentials::default();
-    known.set(&store.access_rows().await.unwrap().credentials);
-    let shop = known.for_upstream("shop");
-    let of = async |id: i64| {
+    let credentials = UserCredentials::default();
+    credentials.set(&store.access_rows().await.unwrap().credentials);
+    let shop = credentials.for_upstream("shop");
+    let secret_of = async |id: i64| {
         let user = User { id, name: "x".to_owned(), role: None };
         let caller = Caller::user(user, callgate::Grants::default());
         shop.of(&caller).await.unwrap().map(|secret| secret.expose().to_owned())
     };
-    assert_eq!(of(ada).await.as_deref(), Some("of ada"));
-    assert_eq!(of(bob).await.as_deref(), Some("of bob"));
-    assert_eq!(of(99).await, None);
+    assert_eq!(secret_of(ada).await.as_deref(), Some("of ada"));
+    assert_eq!(secret_of(bob).await.as_deref(), Some("of bob"));
+    assert_eq!(secret_of(99).await, None);
     assert!(shop.of(&Caller::anonymous()).await.unwrap().is_none());
     let rows = store.credentials().await.unwrap();
-    assert!(!format!("{rows:?}{known:?}").contains("of ada"));
-    let listed: Vec<_> =
+    assert!(!format!("{rows:?}{credentials:?}").contains("of ada"));
+    let logins: Vec<_> =
         rows.iter().map(|row| (row.upstream.as_str(), row.login.as_deref())).collect();
-    assert_eq!(listed, [("node", Some("bob")), ("shop", Some("ada")), ("shop", Some("bob"))]);
+    assert_eq!(logins, [("node", Some("bob")), ("shop", Some("ada")), ("shop", Some("bob"))]);
     assert!(store.remove_credential(bob, "shop").await.unwrap());
     assert!(!store.remove_credential(bob, "shop").await.unwrap());
-    known.set(&store.access_rows().await.unwrap().credentials);
-    assert_eq!(of(bob).await, None);
+    credentials.set(&store.access_rows().await.unwrap().credentials);
+    assert_eq!(secret_of(bob).await, None);
 }
 
-pub(crate) async fn a_credential_is_replaced_only_if_it_is_still_the_old_one(registry: Registry) {
+pub(crate) async fn a_credential_is_replaced_only_if_it_equals_the_old_value(registry: Registry) {
     let store = &registry.store;
     let ada = store.add_user("ada", None).await.unwrap();
     let secret = |text: &str| Secret::new(text).unwrap();
@@ -494,11 +501,11 @@ pub(crate) async fn a_credential_is_replaced_only_if_it_is_still_the_old_one(reg
     assert!(replace(&old, &new).await);
     assert!(!replace(&old, &secret("c")).await);
     let rows = store.credentials().await.unwrap();
-    let of = |upstream: &str| rows.iter().find(|row| row.upstream == upstream).unwrap();
-    assert_eq!((&of("shop").secret, &of("node").secret), (&Some(new), &Some(old)));
+    let row_of = |upstream: &str| rows.iter().find(|row| row.upstream == upstream).unwrap();
+    assert_eq!((&row_of("shop").secret, &row_of("node").secret), (&Some(new), &Some(old)));
 }
 
-pub(crate) async fn an_upstream_is_written_read_and_removed_by_its_name(registry: Registry) {
+pub(crate) async fn an_upstream_is_written_read_and_removed_by_name(registry: Registry) {
     let store = &registry.store;
     let row =
         |name: &str, config: &str| UpstreamRow { name: name.to_owned(), config: config.to_owned() };
@@ -519,11 +526,13 @@ pub(crate) async fn an_upstream_is_written_read_and_removed_by_its_name(registry
     assert_eq!(error.to_string(), "there is no upstream `node`");
     assert_eq!(store.upstreams().await.unwrap().len(), 1);
     assert_eq!(store.remove_upstream("shop", true).await.unwrap(), 0);
-    let left = store.credentials().await.unwrap();
-    assert_eq!((left.len(), left[0].upstream.as_str()), (1, "shop"));
+    let remaining = store.credentials().await.unwrap();
+    assert_eq!((remaining.len(), remaining[0].upstream.as_str()), (1, "shop"));
 }
 
-pub(crate) async fn an_import_of_who_may_do_what_is_for_what_is_not_there(registry: Registry) {
+pub(crate) async fn an_import_of_access_adds_its_rows_unless_access_has_changed(
+    registry: Registry,
+) {
     let store = &registry.store;
     let section = |caption: &str| SectionRow {
         id: 0,
@@ -547,11 +556,12 @@ pub(crate) async fn an_import_of_who_may_do_what_is_for_what_is_not_there(regist
     assert_eq!((rows.users[0].id, rows.users[0].role.as_deref()), (9, Some("clerk")));
     assert_eq!((rows.role_grants.len(), rows.user_grants[0].value.as_str()), (1, "4"));
     // Another program granted a mask after the plan was made.
-    let moved = Import { change_counter: store.change_counters().await.unwrap().catalog, ..import };
-    assert!(matches!(store.import(&moved).await, Err(StoreError::Conflict)));
+    let outdated =
+        Import { change_counter: store.change_counters().await.unwrap().catalog, ..import };
+    assert!(matches!(store.import(&outdated).await, Err(StoreError::Conflict)));
 }
 
-pub(crate) async fn leases_count_the_servers_that_run(registry: Registry) {
+pub(crate) async fn leases_count_the_running_servers(registry: Registry) {
     let store = &registry.store;
     let change_counters = store.change_counters().await.unwrap();
     let renew = async |server, seconds| store.renew_lease(server, seconds).await.unwrap();
@@ -565,7 +575,7 @@ pub(crate) async fn leases_count_the_servers_that_run(registry: Registry) {
     // Fails if the row of `c` still exists.
     let copy = "INSERT INTO callgate_servers (server, expires_at)
                 SELECT 'c', expires_at FROM callgate_servers WHERE server = 'a'";
-    registry.place.sql(copy).await;
+    registry.database.sql(copy).await;
     assert_eq!(renew("a", 1_000).await, 3, "only expired ones were deleted");
     assert_eq!(
         store.change_counters().await.unwrap(),

@@ -64,15 +64,15 @@ pub(crate) fn catalog(rows: &CatalogRows) -> callgate::catalog::Catalog {
     assemble(rows, assembly).catalog
 }
 
-pub(crate) async fn the_seeds_inserts_work_as_written(kind: Kind) {
+pub(crate) async fn inserts_written_for_festi_work_unchanged(kind: Kind) {
     let registry = festi(kind).await;
-    registry.place.sql(FESTI).await;
+    registry.database.sql(FESTI).await;
     let store = &registry.store;
     let catalog = catalog(&store.catalog_rows().await.unwrap());
     assert_eq!(catalog.quarantined().len(), 0);
     let entry = catalog.by_id("deleteUser").unwrap();
     let tool: serde_json::Value = serde_json::from_slice(&catalog.tool(entry)).unwrap();
-    insta::assert_json_snapshot!("the_tool_of_the_seed", tool);
+    insta::assert_json_snapshot!("tool_of_the_festi_inserts", tool);
     let requirement = catalog.requirement(entry);
     let grants = |mask| Grants::from_iter([("user_management", mask)]);
     assert!(requirement.allows(&grants(Mask::Execute)));
@@ -96,10 +96,10 @@ pub(crate) async fn the_seeds_inserts_work_as_written(kind: Kind) {
     }
 }
 
-pub(crate) async fn settings_are_changed_in_the_database(kind: Kind) {
+pub(crate) async fn settings_can_be_changed_with_plain_sql(kind: Kind) {
     let registry = festi(kind).await;
     registry
-        .place
+        .database
         .sql("INSERT INTO festi_settings (caption, name, value) VALUES ('Prefix', 'mcp_tools_prefix', 'X')")
         .await;
     let rows = registry.store.catalog_rows().await.unwrap();
@@ -109,7 +109,7 @@ pub(crate) async fn settings_are_changed_in_the_database(kind: Kind) {
 }
 
 /// The counters that a statement increments: catalog, access, tokens, keys.
-const RAISED: &[(&str, [bool; 4])] = {
+const INCREMENTED: &[(&str, [bool; 4])] = {
     const CATALOG: [bool; 4] = [true, false, false, false];
     const ACCESS: [bool; 4] = [false, true, false, false];
     const BOTH: [bool; 4] = [true, true, false, false];
@@ -180,25 +180,25 @@ const RAISED: &[(&str, [bool; 4])] = {
     ]
 };
 
-pub(crate) async fn plain_sql_on_every_table_raises_a_revision(kind: Kind) {
+pub(crate) async fn plain_sql_on_each_table_increments_its_counters(kind: Kind) {
     let registry = festi(kind).await;
-    registry.place.sql(FESTI).await;
-    for (sql, expected) in RAISED {
-        let sql = sql.replace("{now}", registry.place.now());
-        assert_eq!(raised(&registry, &sql).await, *expected, "{sql}");
+    registry.database.sql(FESTI).await;
+    for (sql, expected) in INCREMENTED {
+        let sql = sql.replace("{now}", registry.database.now());
+        assert_eq!(incremented(&registry, &sql).await, *expected, "{sql}");
         // In PostgreSQL, truncating a table is noticed.
         if kind == Kind::Postgres
             && let Some(table) = sql.strip_prefix("DELETE FROM ")
         {
             let sql = format!("TRUNCATE {table}");
-            assert_eq!(raised(&registry, &sql).await, *expected, "{sql}");
+            assert_eq!(incremented(&registry, &sql).await, *expected, "{sql}");
         }
     }
 }
 
-async fn raised(registry: &Registry, sql: &str) -> [bool; 4] {
+async fn incremented(registry: &Registry, sql: &str) -> [bool; 4] {
     let before = registry.store.change_counters().await.unwrap();
-    registry.place.sql(sql).await;
+    registry.database.sql(sql).await;
     let after = registry.store.change_counters().await.unwrap();
     [
         after.catalog > before.catalog,

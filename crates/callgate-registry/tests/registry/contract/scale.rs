@@ -12,12 +12,12 @@ async fn insert(registry: &Registry, into: &str, count: usize, row: impl Fn(usiz
     let numbers: Vec<usize> = (0..count).collect();
     for part in numbers.chunks(ROWS) {
         let rows: Vec<String> = part.iter().map(|number| row(*number)).collect();
-        registry.place.sql(&format!("INSERT INTO {into} VALUES {}", rows.join(","))).await;
+        registry.database.sql(&format!("INSERT INTO {into} VALUES {}", rows.join(","))).await;
     }
 }
 
-pub(crate) async fn a_large_catalog_is_read_whole(registry: Registry) {
-    let scale = registry.place.scale();
+pub(crate) async fn a_large_catalog_is_read_completely(registry: Registry) {
+    let scale = registry.database.scale();
     let count = scale.methods;
     insert(&registry, "rpc_methods (rpc_method, params, description)", count, |number| {
         format!("('m.{number}', '[\"int $id\"]', 'Looks up the thing with the number {number}.')")
@@ -29,14 +29,14 @@ pub(crate) async fn a_large_catalog_is_read_whole(registry: Registry) {
     let last = rows.methods.last().unwrap();
     assert_eq!(last.rpc_method, format!("m.{}", count - 1));
     assert_eq!(last.params.as_deref(), Some(r#"["int $id"]"#));
-    let some = rows.methods.iter().take(scale.listed);
-    let named: Vec<(i64, String)> = some.map(|row| (row.id, format!("t{}", row.id))).collect();
-    registry.store.store_tool_names(&named).await.unwrap();
+    let sample = rows.methods.iter().take(scale.list_len);
+    let names: Vec<(i64, String)> = sample.map(|row| (row.id, format!("t{}", row.id))).collect();
+    registry.store.store_tool_names(&names).await.unwrap();
     let rows = registry.store.catalog_rows().await.unwrap();
-    let is_named = |row: &&callgate_registry::MethodRow| {
+    let has_name = |row: &&callgate_registry::MethodRow| {
         row.tool_name.as_ref().is_some_and(|name| *name == format!("t{}", row.id))
     };
-    assert_eq!(rows.methods.iter().filter(is_named).count(), named.len());
+    assert_eq!(rows.methods.iter().filter(has_name).count(), names.len());
 }
 
 /// Inserts tokens with one statement that generates numbers by joining digits. A digest is the number itself.
@@ -50,21 +50,23 @@ async fn insert_tokens(registry: &Registry, count: usize, id_user: i64) {
         (0..places).map(|place| format!("{} * d{place}.d", 10_i64.pow(place))).collect();
     let number = number.join(" + ");
     registry
-        .place
+        .database
         .sql(&format!(
             "INSERT INTO callgate_tokens (id_user, name, digest, created_at)
              SELECT {id_user}, 't', {}, {} FROM (SELECT {number} AS n FROM {}) numbers
              WHERE n < {count}",
-            registry.place.padded("n"),
-            registry.place.now(),
+            registry.database.padded("n"),
+            registry.database.now(),
             tables.join(" CROSS JOIN "),
         ))
         .await;
 }
 
-pub(crate) async fn many_users_are_read_and_many_tokens_are_not(registry: Registry) {
-    let scale = registry.place.scale();
-    registry.place.sql("INSERT INTO users_types (caption) VALUES ('everybody')").await;
+pub(crate) async fn many_users_are_read_at_once_and_tokens_are_looked_up_by_digest(
+    registry: Registry,
+) {
+    let scale = registry.database.scale();
+    registry.database.sql("INSERT INTO users_types (caption) VALUES ('everybody')").await;
     let role = registry.store.role("everybody").await.unwrap().id;
     insert(&registry, "users (login, id_type)", scale.users, |number| {
         format!("('user{number}', {role})")
@@ -74,14 +76,14 @@ pub(crate) async fn many_users_are_read_and_many_tokens_are_not(registry: Regist
     assert_eq!(access.users.len(), scale.users);
     assert!(access.users.iter().all(|user| user.role.as_deref() == Some("everybody")));
     insert_tokens(&registry, scale.tokens, access.users[0].id).await;
-    let step = scale.tokens / scale.listed;
+    let step = scale.tokens / scale.list_len;
     let digests: Vec<String> =
-        (0..scale.listed).map(|number| format!("{:064}", number * step)).collect();
+        (0..scale.list_len).map(|number| format!("{:064}", number * step)).collect();
     let found = registry.store.tokens_by_digest(&digests).await.unwrap();
-    assert_eq!(found.len(), scale.listed);
+    assert_eq!(found.len(), scale.list_len);
     let unknown = [format!("{:064}", scale.tokens)];
     assert_eq!(registry.store.tokens_by_digest(&unknown).await.unwrap(), []);
     assert_eq!(registry.store.revoke_tokens_named("none").await.unwrap(), 0);
     registry.store.revoke_token(found[0].id).await.unwrap();
-    assert_eq!(registry.store.tokens_by_digest(&digests).await.unwrap().len(), scale.listed - 1);
+    assert_eq!(registry.store.tokens_by_digest(&digests).await.unwrap().len(), scale.list_len - 1);
 }

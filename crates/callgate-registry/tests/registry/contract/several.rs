@@ -21,14 +21,14 @@ const ROUNDS: i64 = 3;
 
 /// Runs this task several times concurrently, and returns when all have finished. The SQL Server emulator supports one
 /// transaction at a time.
-async fn at_once<F>(registry: &Arc<Registry>, task: impl Fn(Arc<Registry>, i64) -> F)
+async fn run_concurrently<F>(registry: &Arc<Registry>, task: impl Fn(Arc<Registry>, i64) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let mut tasks = JoinSet::new();
     for writer in 0..WRITERS {
         tasks.spawn(task(Arc::clone(registry), writer));
-        if registry.place.url.dialect() == Dialect::SqlServer {
+        if registry.database.url.dialect() == Dialect::SqlServer {
             tasks.join_next().await.unwrap().unwrap();
         }
     }
@@ -40,9 +40,9 @@ fn token(id_user: i64, number: i64) -> NewToken {
     NewToken { id_user, name: "t".to_owned(), digest, expires_at: None }
 }
 
-pub(crate) async fn writers_take_turns_and_nothing_is_lost(registry: Registry) {
+pub(crate) async fn concurrent_writers_lose_no_rows(registry: Registry) {
     let registry = Arc::new(registry);
-    at_once(&registry, |registry, writer| async move {
+    run_concurrently(&registry, |registry, writer| async move {
         let store = &registry.store;
         for round in 0..ROUNDS {
             let name = format!("{writer}-{round}");
@@ -83,23 +83,23 @@ fn fault(kind: Kind) -> &'static str {
     }
 }
 
-pub(crate) async fn transactions_that_the_database_ended_leave_no_connection_behind(kind: Kind) {
-    let Registry { mut store, place } = kind.registry().await;
-    place.sql(fault(kind)).await;
+pub(crate) async fn aborted_transactions_are_rolled_back_and_release_their_connections(kind: Kind) {
+    let Registry { mut store, database } = kind.registry().await;
+    database.sql(fault(kind)).await;
     let mut logins = vec!["fault"];
-    if let Some(address) = place.address() {
-        let url = place.url_at(cutting_proxy(address, "lost").await);
+    if let Some(address) = database.address() {
+        let url = database.url_at(cutting_proxy(address, "lost").await);
         store = SqlStore::open(&url, &DatabaseOptions::default(), None).await.unwrap();
         logins.push("lost");
     }
-    let registry = Arc::new(Registry { store, place });
+    let registry = Arc::new(Registry { store, database });
     for login in logins {
-        at_once(&registry, |registry, _| async move {
+        run_concurrently(&registry, |registry, _| async move {
             registry.store.add_user(login, Some("nobody")).await.unwrap_err();
         })
         .await;
     }
-    at_once(&registry, |registry, writer| async move {
+    run_concurrently(&registry, |registry, writer| async move {
         registry.store.add_user(&writer.to_string(), None).await.unwrap();
         registry.store.access_rows().await.unwrap();
     })
@@ -108,15 +108,16 @@ pub(crate) async fn transactions_that_the_database_ended_leave_no_connection_beh
     assert_eq!((i64::try_from(access.users.len()).unwrap(), access.roles.len()), (WRITERS, 0));
 }
 
-/// Starts a proxy that closes a connection instead of passing on a request with this word.
-async fn cutting_proxy(server: SocketAddr, word: &'static str) -> SocketAddr {
+/// Starts a proxy that closes a connection instead of passing on a request with this text.
+async fn cutting_proxy(server: SocketAddr, text: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     // SQL Server's protocol encodes text in UTF-16.
-    let words = [word.into(), word.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>()];
+    let patterns =
+        [text.into(), text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>()];
     tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
-            let words = words.clone();
+            let patterns = patterns.clone();
             tokio::spawn(async move {
                 let mut server = TcpStream::connect(server).await?;
                 let ((mut requests, mut to_client), (mut replies, mut to_server)) =
@@ -126,8 +127,10 @@ async fn cutting_proxy(server: SocketAddr, word: &'static str) -> SocketAddr {
                     loop {
                         let count = requests.read(&mut buffer).await?;
                         let read = &buffer[..count];
-                        let has = |word: &Vec<u8>| read.windows(word.len()).any(|it| it == word);
-                        if count == 0 || words.iter().any(has) {
+                        let contains = |pattern: &Vec<u8>| {
+                            read.windows(pattern.len()).any(|window| window == pattern)
+                        };
+                        if count == 0 || patterns.iter().any(contains) {
                             return io::Result::Ok(0);
                         }
                         to_server.write_all(read).await?;
@@ -144,7 +147,7 @@ async fn cutting_proxy(server: SocketAddr, word: &'static str) -> SocketAddr {
 }
 
 /// Increments the number in the title of a method, based on the row that was read.
-async fn count_up(registry: &Registry) -> Result<(), StoreError> {
+async fn increment_title(registry: &Registry) -> Result<(), StoreError> {
     let store = &registry.store;
     let rows = store.catalog_rows().await?;
     let row = rows.methods.first().cloned().unwrap_or_default();
@@ -166,11 +169,11 @@ async fn count_up(registry: &Registry) -> Result<(), StoreError> {
     store.import(&import).await
 }
 
-pub(crate) async fn an_import_from_what_is_no_longer_so_is_refused_each_time(registry: Registry) {
+pub(crate) async fn concurrent_imports_from_outdated_rows_are_refused(registry: Registry) {
     let registry = Arc::new(registry);
-    at_once(&registry, |registry, _| async move {
+    run_concurrently(&registry, |registry, _| async move {
         for _ in 0..ROUNDS {
-            while let Err(error) = count_up(&registry).await {
+            while let Err(error) = increment_title(&registry).await {
                 assert!(matches!(error, StoreError::Conflict), "{error}");
             }
         }
@@ -181,9 +184,11 @@ pub(crate) async fn an_import_from_what_is_no_longer_so_is_refused_each_time(reg
     assert_eq!((rows.len(), rows[0].title.as_ref()), (1, Some(&total)));
 }
 
-pub(crate) async fn messages_and_sessions_have_each_a_number_of_their_own(registry: Registry) {
+pub(crate) async fn concurrent_messages_and_session_changes_get_distinct_numbers(
+    registry: Registry,
+) {
     let registry = Arc::new(registry);
-    at_once(&registry, |registry, writer| async move {
+    run_concurrently(&registry, |registry, writer| async move {
         for round in 0..ROUNDS {
             let session = format!("{writer:02x}");
             registry.store.post_message(&session, &format!("{{\"n\":{round}}}")).await.unwrap();
@@ -197,8 +202,8 @@ pub(crate) async fn messages_and_sessions_have_each_a_number_of_their_own(regist
     let messages = store.messages_after(0).await.unwrap();
     let numbers: Vec<i64> = messages.iter().map(|message| message.number).collect();
     assert_eq!(numbers, (1..=WRITERS * ROUNDS).collect::<Vec<_>>());
-    let of_one = messages.iter().filter(|message| message.session == "05");
-    let texts: Vec<&str> = of_one.map(|message| message.message.as_str()).collect();
+    let of_session = messages.iter().filter(|message| message.session == "05");
+    let texts: Vec<&str> = of_session.map(|message| message.message.as_str()).collect();
     assert_eq!(texts, [r#"{"n":0}"#, r#"{"n":1}"#, r#"{"n":2}"#], "in order");
     let change_counters = store.change_counters().await.unwrap();
     assert_eq!((change_counters.messages, change_counters.sessions), (24, 24));
@@ -214,7 +219,7 @@ pub(crate) async fn messages_and_sessions_have_each_a_number_of_their_own(regist
     assert_eq!(store.messages_after(0).await.unwrap()[0].number, 25, "no number comes twice");
 }
 
-pub(crate) async fn of_much_a_part_is_read_at_a_time(registry: Registry) {
+pub(crate) async fn messages_are_read_in_parts_of_100(registry: Registry) {
     let store = &registry.store;
     for number in 0..105 {
         store.post_message("aa", &number.to_string()).await.unwrap();
@@ -224,7 +229,7 @@ pub(crate) async fn of_much_a_part_is_read_at_a_time(registry: Registry) {
     assert_eq!((first.len(), rest.len(), rest[4].message.as_str()), (100, 5, "104"));
 }
 
-pub(crate) async fn tokens_are_found_by_their_digests(registry: Registry) {
+pub(crate) async fn tokens_are_found_by_many_digests(registry: Registry) {
     let store = &registry.store;
     let ada = store.add_user("ada", None).await.unwrap();
     for number in 0..3 {
@@ -233,32 +238,35 @@ pub(crate) async fn tokens_are_found_by_their_digests(registry: Registry) {
         store.add_token(&token(owner, number)).await.unwrap();
     }
     // More digests than one statement accepts. Most of them are unknown.
-    let listed = registry.place.scale().listed;
-    let digests: Vec<String> = (1..listed).map(|number| format!("{number:064x}")).collect();
+    let list_len = registry.database.scale().list_len;
+    let digests: Vec<String> = (1..list_len).map(|number| format!("{number:064x}")).collect();
     let mut found = store.tokens_by_digest(&digests).await.unwrap();
     found.sort_by(|a, b| a.digest.cmp(&b.digest));
-    let who: Vec<_> = found.iter().map(|token| (token.id_user, token.login.as_deref())).collect();
-    assert_eq!(who, [(ada, Some("ada")), (999, None)]);
+    let owners: Vec<_> =
+        found.iter().map(|token| (token.id_user, token.login.as_deref())).collect();
+    assert_eq!(owners, [(ada, Some("ada")), (999, None)]);
     assert_eq!(found, store.tokens().await.unwrap()[1..]);
     assert_eq!(store.tokens_by_digest(&[]).await.unwrap(), []);
 }
 
-pub(crate) async fn keys_come_into_force_later_and_old_ones_go(registry: Registry) {
+pub(crate) async fn keys_become_active_after_their_delay_and_old_keys_can_be_removed(
+    registry: Registry,
+) {
     let store = &registry.store;
-    let add = async |purpose: &str, secret: &str, signs_in| {
+    let add = async |purpose: &str, secret: &str, active_in| {
         let (purpose, secret) = (purpose.to_owned(), secret.to_owned());
-        let key = NewKey { purpose, secret, signs_in, min_age: Some(0) };
+        let key = NewKey { purpose, secret, active_in, min_age: Some(0) };
         assert!(store.add_key(&key).await.unwrap());
     };
-    for (secret, signs_in) in [("aa", 5), ("bb", 10), ("cc", 4_102_444_801)] {
-        add("session", secret, signs_in).await;
+    for (secret, active_in) in [("aa", 5), ("bb", 10), ("cc", 4_102_444_801)] {
+        add("session", secret, active_in).await;
     }
     add("other", "dd", 5).await;
     let keys = store.keys("session").await.unwrap();
-    let seen: Vec<_> = keys.iter().map(|key| key.secret.as_str()).collect();
-    assert_eq!(seen, ["cc", "bb", "aa"], "the newest first");
-    let waits: Vec<_> = keys.iter().map(|key| key.active_from - key.created_at).collect();
-    assert_eq!(waits[..2], [4_102_444_801, 10]);
+    let secrets: Vec<_> = keys.iter().map(|key| key.secret.as_str()).collect();
+    assert_eq!(secrets, ["cc", "bb", "aa"], "the newest first");
+    let delays: Vec<_> = keys.iter().map(|key| key.active_from - key.created_at).collect();
+    assert_eq!(delays[..2], [4_102_444_801, 10]);
     assert_eq!(keys[2].active_from, 0, "the first one signs at once");
     assert!(!format!("{keys:?}").contains("bb"), "they are secrets");
     store.remove_keys_before("session", keys[0].id).await.unwrap();

@@ -23,7 +23,7 @@ async fn read_back(registry: &Registry, row: &MethodRow) -> MethodRow {
 
 pub(crate) async fn each_column_of_a_method_keeps_its_text(registry: Registry) {
     let text = |name: &str| Some(format!("{name} {AWKWARD}"));
-    let letters = registry.place.scale().letters;
+    let letters = registry.database.scale().letters;
     let full = MethodRow {
         id: 0,
         plugin: text("plugin"),
@@ -53,7 +53,7 @@ pub(crate) async fn each_column_of_a_method_keeps_its_text(registry: Registry) {
     assert_eq!(registry.store.catalog_rows().await.unwrap().methods.len(), 1);
 }
 
-pub(crate) async fn nothing_and_an_empty_text_are_two_things(registry: Registry) {
+pub(crate) async fn null_and_empty_text_are_distinct(registry: Registry) {
     let empty = MethodRow {
         title: Some(String::new()),
         description: Some(String::new()),
@@ -71,7 +71,7 @@ pub(crate) async fn nothing_and_an_empty_text_are_two_things(registry: Registry)
     assert_eq!(registry.store.meta("a").await.unwrap().as_deref(), Some(""));
 }
 
-pub(crate) async fn names_are_told_apart_letter_by_letter(registry: Registry) {
+pub(crate) async fn names_that_differ_in_case_or_accents_are_distinct(registry: Registry) {
     let store = &registry.store;
     let names = ["ada", "Ada", "ädä", "äda", "adá", "ａｄａ", "straße", "strasse"];
     for name in names {
@@ -91,22 +91,22 @@ pub(crate) async fn names_are_told_apart_letter_by_letter(registry: Registry) {
     assert_eq!(store.methods_with_id("ada").await.unwrap().len(), 1);
 }
 
-pub(crate) async fn actions_of_a_method_in_another_case_go_with_it_and_those_of_others_stay(
+pub(crate) async fn actions_in_any_case_are_removed_with_the_last_method_of_their_key(
     registry: Registry,
 ) {
     let store = &registry.store;
     store.add_section("s", "S", Mask::Execute).await.unwrap();
-    let named = |id: &str, name: &str| MethodRow {
+    let row = |id: &str, name: &str| MethodRow {
         plugin: Some("Plugin".to_owned()),
         method: Some(name.to_owned()),
         ..method(id)
     };
     let needs = [("s".to_owned(), Mask::Read)];
-    store.add_method(&named("a", "wipe"), &needs).await.unwrap();
-    store.add_method(&named("b", "WIPE"), &needs).await.unwrap();
+    store.add_method(&row("a", "wipe"), &needs).await.unwrap();
+    store.add_method(&row("b", "WIPE"), &needs).await.unwrap();
     // These letters are different for PHP and for Callgate, but equal for some databases.
-    store.add_method(&named("c", "é"), &needs).await.unwrap();
-    store.add_method(&named("d", "É"), &needs).await.unwrap();
+    store.add_method(&row("c", "é"), &needs).await.unwrap();
+    store.add_method(&row("d", "É"), &needs).await.unwrap();
     let actions = async || {
         let rows = store.catalog_rows().await.unwrap().actions;
         rows.into_iter().map(|row| row.method).collect::<Vec<_>>()
@@ -119,9 +119,9 @@ pub(crate) async fn actions_of_a_method_in_another_case_go_with_it_and_those_of_
     assert_eq!(actions().await, ["é"]);
 }
 
-pub(crate) async fn names_have_up_to_255_letters(registry: Registry) {
+pub(crate) async fn names_may_have_255_characters(registry: Registry) {
     let store = &registry.store;
-    let scale = registry.place.scale();
+    let scale = registry.database.scale();
     let name = "é漢🦀".repeat(scale.name / 3);
     assert_eq!(name.chars().count(), scale.name);
     let row = MethodRow {
@@ -171,7 +171,7 @@ pub(crate) async fn names_have_up_to_255_letters(registry: Registry) {
 /// A time after 2038.
 const LATE: i64 = 4_102_444_801;
 
-pub(crate) async fn times_are_kept_to_the_second_in_whatever_zone(registry: Registry) {
+pub(crate) async fn times_are_stored_to_the_second_in_any_time_zone(registry: Registry) {
     let store = &registry.store;
     let digest = |digit: &str| digit.repeat(64);
     for (digit, expires_at) in [("a", None), ("b", Some(0)), ("c", Some(LATE))] {
@@ -183,8 +183,8 @@ pub(crate) async fn times_are_kept_to_the_second_in_whatever_zone(registry: Regi
     let ends: Vec<_> = tokens.iter().map(|token| token.expires_at).collect();
     assert_eq!(ends, [None, Some(0), Some(LATE)]);
     // Writes like another program whose time zone differs from UTC.
-    let use_them = format!("UPDATE callgate_tokens SET last_used_at = {}", registry.place.now());
-    registry.place.sql(&format!("{}{use_them}", registry.place.far_zone())).await;
+    let update = format!("UPDATE callgate_tokens SET last_used_at = {}", registry.database.now());
+    registry.database.sql(&format!("{}{update}", registry.database.set_other_time_zone())).await;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     for token in store.tokens().await.unwrap() {
         for at in [token.created_at, token.last_used_at.unwrap()] {
@@ -192,12 +192,12 @@ pub(crate) async fn times_are_kept_to_the_second_in_whatever_zone(registry: Regi
         }
     }
     store.update_session("ab", i64::MAX, &|_| ()).await.unwrap();
-    let kept = store.sessions_after(0).await.unwrap().remove(0);
-    assert!(kept.ends_at > LATE, "as late as the database can");
-    assert_eq!((kept.log_level, kept.subscriptions, kept.ended), (None, None, false));
+    let session = store.sessions_after(0).await.unwrap().remove(0);
+    assert!(session.ends_at > LATE, "as late as the database can");
+    assert_eq!((session.log_level, session.subscriptions, session.ended), (None, None, false));
 }
 
-pub(crate) async fn what_must_be_there_once_is_refused_twice(registry: Registry) {
+pub(crate) async fn a_duplicate_token_is_refused_and_changes_nothing(registry: Registry) {
     let token =
         NewToken { id_user: 1, name: "t".to_owned(), digest: "d".repeat(64), expires_at: None };
     let first = registry.store.add_token(&token).await.unwrap();

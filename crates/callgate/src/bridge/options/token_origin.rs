@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defects_of_a_token_are_named_without_the_token() {
+    fn token_defects_are_reported_without_the_token() {
         for (token, message) in [
             ("Bearer s3cret", "begins with `Bearer`"),
             ("\"s3cret\"", "has quotes"),

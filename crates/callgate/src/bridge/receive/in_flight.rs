@@ -20,7 +20,7 @@ pub(crate) enum CancelBy {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RequestState {
+enum PendingState {
     /// The server has not received the request.
     Unsent,
     /// The server may have received the request.
@@ -31,13 +31,13 @@ enum RequestState {
 #[derive(Debug)]
 struct PendingRequest {
     cancel_by: CancelBy,
-    state: RequestState,
+    state: PendingState,
     task: Option<AbortHandle>,
 }
 
 impl PendingRequest {
     fn is_waiting(&self) -> bool {
-        self.state != RequestState::Cancelled
+        self.state != PendingState::Cancelled
     }
 
     fn abort(self) {
@@ -48,9 +48,9 @@ impl PendingRequest {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct InFlight(Mutex<HashMap<MessageId, PendingRequest>>);
+pub(crate) struct PendingRequests(Mutex<HashMap<MessageId, PendingRequest>>);
 
-impl InFlight {
+impl PendingRequests {
     fn lock(&self) -> MutexGuard<'_, HashMap<MessageId, PendingRequest>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -66,15 +66,15 @@ impl InFlight {
     /// Adds all of these requests. If one of the ids is already in flight, returns that id as the error and adds none.
     pub(crate) fn begin(&self, ids: &[MessageId], cancel_by: CancelBy) -> Result<(), MessageId> {
         let mut pending = self.lock();
-        for (at, id) in ids.iter().enumerate() {
-            if pending.contains_key(id) || ids.iter().take(at).any(|other| other == id) {
+        for (index, id) in ids.iter().enumerate() {
+            if pending.contains_key(id) || ids.iter().take(index).any(|other| other == id) {
                 return Err(id.clone());
             }
         }
         for id in ids {
             pending.insert(
                 id.clone(),
-                PendingRequest { cancel_by, state: RequestState::Unsent, task: None },
+                PendingRequest { cancel_by, state: PendingState::Unsent, task: None },
             );
         }
         Ok(())
@@ -96,7 +96,7 @@ impl InFlight {
     pub(crate) fn set_sent(&self, ids: &[MessageId], is_sent: bool) {
         self.update(ids, |request| {
             if request.is_waiting() {
-                request.state = if is_sent { RequestState::Sent } else { RequestState::Unsent };
+                request.state = if is_sent { PendingState::Sent } else { PendingState::Unsent };
             }
         });
     }
@@ -118,11 +118,11 @@ impl InFlight {
         let Some(request) = pending.get_mut(id) else { return true };
         let is_silent = match request.cancel_by {
             CancelBy::Disconnect | CancelBy::DisconnectAtEnd => true,
-            CancelBy::Message => request.state == RequestState::Unsent,
+            CancelBy::Message => request.state == PendingState::Unsent,
             CancelBy::BatchMessage => false,
         };
         if !is_silent {
-            request.state = RequestState::Cancelled;
+            request.state = PendingState::Cancelled;
         } else if let Some(request) = pending.remove(id) {
             request.abort();
         }
@@ -132,10 +132,10 @@ impl InFlight {
     /// Aborts a request that was cancelled by a message. Some servers never close the stream of a cancelled request.
     pub(crate) fn abandon(&self, id: &MessageId) {
         let mut pending = self.lock();
-        let is_left = |request: &PendingRequest| {
-            request.cancel_by == CancelBy::Message && request.state == RequestState::Cancelled
+        let is_cancelled_by_message = |request: &PendingRequest| {
+            request.cancel_by == CancelBy::Message && request.state == PendingState::Cancelled
         };
-        if pending.get(id).is_some_and(is_left)
+        if pending.get(id).is_some_and(is_cancelled_by_message)
             && let Some(request) = pending.remove(id)
         {
             request.abort();
@@ -150,10 +150,10 @@ impl InFlight {
 
     /// Aborts the requests that would not end by themselves.
     pub(crate) fn end_listening(&self) {
-        let listens = |_: &MessageId, request: &mut PendingRequest| {
+        let is_listening = |_: &MessageId, request: &mut PendingRequest| {
             request.cancel_by == CancelBy::DisconnectAtEnd
         };
-        for (_, request) in self.lock().extract_if(listens) {
+        for (_, request) in self.lock().extract_if(is_listening) {
             request.abort();
         }
     }

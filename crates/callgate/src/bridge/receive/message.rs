@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::wire::jsonrpc;
-use crate::wire::jsonrpc::{Envelope, EnvelopeError, Message, RpcError};
+use crate::wire::jsonrpc::{Envelope, EnvelopeError, RpcError, RpcMessage};
 use crate::wire::strict_json::text;
 
 /// First request of the legacy era.
@@ -59,7 +59,7 @@ impl ClientMessage {
         if line.trim_start().starts_with('[') {
             return Ok(Self { ids: batch(line)?, body, ..Self::default() });
         }
-        let (id, method, params) = parts(line)?;
+        let (id, method, params) = message_parts(line)?;
         let request = id.filter(|_| method.is_some());
         let method = method.unwrap_or_default();
         let cancels = params.request_id.filter(|_| request.is_none() && method == CANCELLED);
@@ -78,7 +78,7 @@ impl ClientMessage {
     }
 
     /// Returns `true` for the first request of a client.
-    pub(crate) fn opens(&self) -> bool {
+    pub(crate) fn is_first_request(&self) -> bool {
         matches!(&*self.method, INITIALIZE | DISCOVER)
     }
 
@@ -87,7 +87,7 @@ impl ClientMessage {
     }
 
     /// Returns `true` if the request is read-only and may therefore be sent twice.
-    pub(crate) fn only_reads(&self) -> bool {
+    pub(crate) fn is_read_only(&self) -> bool {
         self.method.ends_with("/list")
             || matches!(
                 &*self.method,
@@ -124,9 +124,9 @@ pub(crate) struct ProtocolVersion {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Params<'a> {
+struct MessageParams<'a> {
     #[serde(borrow, rename = "_meta")]
-    meta: Meta<'a>,
+    meta: MessageMeta<'a>,
     #[serde(borrow)]
     name: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -139,12 +139,12 @@ struct Params<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Meta<'a> {
+struct MessageMeta<'a> {
     #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
     version: Option<&'a RawValue>,
 }
 
-impl<'a> Params<'a> {
+impl<'a> MessageParams<'a> {
     fn subject(&self, method: &str) -> Option<Cow<'a, str>> {
         let member = match method {
             "tools/call" | "prompts/get" => self.name,
@@ -157,19 +157,19 @@ impl<'a> Params<'a> {
 }
 
 /// Returns the id, the method and the parameters; a response has no method.
-fn parts(line: &str) -> Result<Parts<'_>, EnvelopeError> {
+fn message_parts(line: &str) -> Result<MessageParts<'_>, EnvelopeError> {
     Ok(match Envelope::parse(line)?.message()? {
-        Message::Request(jsonrpc::Request { id, method, params }) => {
+        RpcMessage::Request(jsonrpc::Request { id, method, params }) => {
             // The server reports invalid parameters.
             let params =
                 params.and_then(|params: &RawValue| serde_json::from_str(params.get()).ok());
             (id, Some(method), params.unwrap_or_default())
         }
-        Message::Response { id, .. } => (Some(id), None, Params::default()),
+        RpcMessage::Response { id, .. } => (Some(id), None, MessageParams::default()),
     })
 }
 
-type Parts<'a> = (Option<&'a RawValue>, Option<Cow<'a, str>>, Params<'a>);
+type MessageParts<'a> = (Option<&'a RawValue>, Option<Cow<'a, str>>, MessageParams<'a>);
 
 fn batch(line: &str) -> Result<Vec<MessageId>, EnvelopeError> {
     let items: Vec<&RawValue> = serde_json::from_str(line).map_err(EnvelopeError::Parse)?;
@@ -178,7 +178,7 @@ fn batch(line: &str) -> Result<Vec<MessageId>, EnvelopeError> {
     }
     let mut ids = Vec::new();
     for item in items {
-        if let (Some(id), Some(_), _) = parts(item.get())? {
+        if let (Some(id), Some(_), _) = message_parts(item.get())? {
             ids.push(MessageId::of(id));
         }
     }
@@ -191,9 +191,10 @@ pub(crate) fn ids_of_rejected(line: &str) -> Vec<MessageId> {
         return message.id.map(MessageId::of).into_iter().collect();
     }
     let items: Vec<&RawValue> = serde_json::from_str(line).unwrap_or_default();
-    let asks = |message: &ServerMessage<'_>| message.result.is_none() && message.error.is_none();
+    let is_request =
+        |message: &ServerMessage<'_>| message.result.is_none() && message.error.is_none();
     let messages = items.into_iter().filter_map(|item| parse_server_message(item.get()));
-    messages.filter(asks).filter_map(|message| message.id.map(MessageId::of)).collect()
+    messages.filter(is_request).filter_map(|message| message.id.map(MessageId::of)).collect()
 }
 
 pub(crate) type ServerMessage<'a> = Envelope<'a, IgnoredAny>;

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_near_an_end_of_a_request_is_found_and_no_other() {
+    fn only_the_id_near_the_start_or_end_of_a_truncated_request_is_found() {
         let head = r#"{"method":"tools/call","params":{"id":3,"text":"xx"#;
         assert_eq!(
             id(r#"{"id":"a","method":"m","params":{"id":3"#, "}}"),

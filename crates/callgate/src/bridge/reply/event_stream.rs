@@ -23,31 +23,31 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct EventStream {
     body: Incoming,
-    pub(crate) reader: SseDecoder,
-    read: VecDeque<SseEvent>,
+    pub(crate) decoder: SseDecoder,
+    events: VecDeque<SseEvent>,
 }
 
 impl EventStream {
     pub(crate) fn new(body: Incoming, limits: &Limits) -> Self {
-        Self { body, reader: SseDecoder::new(limits.event_bytes), read: VecDeque::new() }
+        Self { body, decoder: SseDecoder::new(limits.event_bytes), events: VecDeque::new() }
     }
 
     /// Returns the next message, or `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<String>, BodyError> {
         loop {
-            while let Some(event) = self.read.pop_front() {
+            while let Some(event) = self.events.pop_front() {
                 // An event with empty data is a keep-alive, or only sets the id for resuming.
                 if matches!(&*event.kind, "" | "message") && !event.data.trim().is_empty() {
                     return Ok(Some(event.data));
                 }
             }
             let Some(chunk) = client::next_chunk(&mut self.body).await? else { return Ok(None) };
-            self.read.extend(self.reader.push(&chunk)?);
+            self.events.extend(self.decoder.push(&chunk)?);
         }
     }
 }
 
-pub(crate) fn resuming(mut headers: HeaderMap, last_event_id: Option<&str>) -> HeaderMap {
+pub(crate) fn resume_headers(mut headers: HeaderMap, last_event_id: Option<&str>) -> HeaderMap {
     if let Some(Ok(id)) = last_event_id.map(HeaderValue::from_str) {
         headers.insert(HeaderName::from_static(LAST_EVENT_ID), id);
     }
@@ -64,25 +64,25 @@ struct StreamPosition {
 impl Bridge {
     /// Keeps the stream of the current session open and relays the messages on it.
     pub(crate) async fn listen(&self) {
-        let (mut lives, mut suspends) = (self.session.subscribe(), self.http.suspends());
+        let (mut sessions, mut suspends) = (self.session.subscribe(), self.http.suspends());
         let mut position = StreamPosition::default();
         loop {
-            let live = lives.borrow_and_update().clone().filter(|live| live.is_ready);
-            let generation = live.as_ref().map_or(0, |live| live.generation);
+            let session = sessions.borrow_and_update().clone().filter(|session| session.is_ready);
+            let generation = session.as_ref().map_or(0, |session| session.generation);
             if generation != position.generation {
                 position = StreamPosition { generation, ..StreamPosition::default() };
             }
             let listening = async {
-                if let Some(live) = live {
-                    self.listen_to(&live, &mut position).await;
+                if let Some(session) = session {
+                    self.listen_to(&session, &mut position).await;
                 }
                 // There is no session, or the server has no stream for the session. Waits for a new session.
                 std::future::pending::<()>().await;
             };
             let is_over = tokio::select! {
                 () = listening => false,
-                changed = lives.changed() => changed.is_err(),
-                jumped = suspends.changed() => jumped.is_err(),
+                changed = sessions.changed() => changed.is_err(),
+                suspended = suspends.changed() => suspended.is_err(),
             };
             if is_over {
                 return;
@@ -91,11 +91,11 @@ impl Bridge {
     }
 
     /// Keeps the stream of one session open. Returns only if the server refuses to open the stream.
-    async fn listen_to(&self, live: &OpenSession, position: &mut StreamPosition) {
-        let mut pause = RETRY_DELAY;
+    async fn listen_to(&self, session: &OpenSession, position: &mut StreamPosition) {
+        let mut delay = RETRY_DELAY;
         loop {
             let started = Instant::now();
-            let headers = resuming(live.headers(), position.last_event_id.as_deref());
+            let headers = resume_headers(session.headers(), position.last_event_id.as_deref());
             let retry = match self.http.get(&headers).await {
                 Ok(response) if is_stream(&response) => {
                     position.was_open = true;
@@ -104,20 +104,20 @@ impl Bridge {
                 }
                 Ok(response) if !response.status().is_server_error() => {
                     let is_lost = matches!(response.status().as_u16(), 400 | 404);
-                    if position.was_open && is_lost && live.id.is_some() {
+                    if position.was_open && is_lost && session.id.is_some() {
                         // An error is ignored here, because the next request of the session reports it.
-                        let _ = self.reopen_session(live).await;
+                        let _ = self.reopen_session(session).await;
                     }
                     return;
                 }
                 _ => None,
             };
             // A stream that was open for a while is reopened with a short delay.
-            if started.elapsed() > pause * 2 {
-                pause = RETRY_DELAY;
+            if started.elapsed() > delay * 2 {
+                delay = RETRY_DELAY;
             }
-            tokio::time::sleep(retry.unwrap_or_else(|| jittered(pause)).max(MIN_RETRY_DELAY)).await;
-            pause = (pause * 2).min(MAX_RETRY_DELAY);
+            tokio::time::sleep(retry.unwrap_or_else(|| jittered(delay)).max(MIN_RETRY_DELAY)).await;
+            delay = (delay * 2).min(MAX_RETRY_DELAY);
         }
     }
 
@@ -129,18 +129,21 @@ impl Bridge {
     ) -> Option<Duration> {
         loop {
             let next = events.next().await;
-            if let Some(id) = events.reader.last_event_id() {
+            if let Some(id) = events.decoder.last_event_id() {
                 position.last_event_id = Some(id.to_owned());
             }
             match next {
                 Ok(Some(json)) => self.relay(&json, None).await,
-                _ => return events.reader.retry(),
+                _ => return events.decoder.retry(),
             }
         }
     }
 
     /// Returns the response to a request that the bridge itself sent. Ignores other messages.
-    pub(crate) async fn read_own_response(&self, response: Response<Incoming>) -> Option<String> {
+    pub(crate) async fn read_internal_response(
+        &self,
+        response: Response<Incoming>,
+    ) -> Option<String> {
         if client::body_kind(response.headers()) != BodyKind::Events {
             return client::text(response.into_body(), self.limits.body_bytes).await.ok();
         }

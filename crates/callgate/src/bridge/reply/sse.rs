@@ -132,18 +132,18 @@ mod tests {
 
     const LIMIT: usize = 1 << 16;
 
-    fn read(bytes: &[u8]) -> (Vec<SseEvent>, SseDecoder) {
-        let mut reader = SseDecoder::new(LIMIT);
-        let events = reader.push(bytes).unwrap();
-        (events, reader)
+    fn decode(bytes: &[u8]) -> (Vec<SseEvent>, SseDecoder) {
+        let mut decoder = SseDecoder::new(LIMIT);
+        let events = decoder.push(bytes).unwrap();
+        (events, decoder)
     }
 
     fn data(text: &str) -> Vec<String> {
-        read(text.as_bytes()).0.into_iter().map(|event| event.data).collect()
+        decode(text.as_bytes()).0.into_iter().map(|event| event.data).collect()
     }
 
     #[test]
-    fn lines_of_data_are_joined_and_one_space_after_the_colon_goes() {
+    fn data_lines_are_joined_and_one_space_after_the_colon_is_removed() {
         assert_eq!(data("data: a\ndata:b\ndata:  c\ndata\n\n"), ["a\nb\n c\n"]);
         assert_eq!(data("data: a\r\n\r\ndata: b\r\rdata: c\n\n"), ["a", "b", "c"]);
         assert_eq!(data("\u{feff}data: a\n\n: comment\nother: x\n\n"), ["a"]);
@@ -151,38 +151,38 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_data_is_dropped_and_one_with_empty_data_is_not() {
+    fn an_event_without_data_is_dropped_and_an_event_with_empty_data_is_kept() {
         assert_eq!(data("event: x\n\n"), [""; 0]);
         assert_eq!(data("id: 1\ndata:\n\n"), [""]);
-        let (events, _) = read(b"event: ping\ndata: x\n\ndata: y\n\n");
+        let (events, _) = decode(b"event: ping\ndata: x\n\ndata: y\n\n");
         assert_eq!(events[0].kind, "ping");
         assert_eq!(events[1].kind, "", "the kind applies to one event");
     }
 
     #[test]
-    fn ids_count_from_the_end_of_their_event_and_stay() {
-        let (_, mut reader) = read(b"id: 7\nretry: 250\ndata: x\n");
-        assert_eq!(reader.last_event_id(), None);
-        assert_eq!(reader.retry(), Some(Duration::from_millis(250)));
-        reader.push(b"\ndata: y\n\nretry: soon\n\n").unwrap();
-        assert_eq!(reader.last_event_id(), Some("7"));
-        assert_eq!(reader.retry(), Some(Duration::from_millis(250)));
-        reader.push(b"id: a\0b\n\n").unwrap();
-        assert_eq!(reader.last_event_id(), Some("7"));
-        reader.push(b"id\n\n").unwrap();
-        assert_eq!(reader.last_event_id(), None);
+    fn an_event_id_takes_effect_at_the_end_of_its_event_and_persists() {
+        let (_, mut decoder) = decode(b"id: 7\nretry: 250\ndata: x\n");
+        assert_eq!(decoder.last_event_id(), None);
+        assert_eq!(decoder.retry(), Some(Duration::from_millis(250)));
+        decoder.push(b"\ndata: y\n\nretry: soon\n\n").unwrap();
+        assert_eq!(decoder.last_event_id(), Some("7"));
+        assert_eq!(decoder.retry(), Some(Duration::from_millis(250)));
+        decoder.push(b"id: a\0b\n\n").unwrap();
+        assert_eq!(decoder.last_event_id(), Some("7"));
+        decoder.push(b"id\n\n").unwrap();
+        assert_eq!(decoder.last_event_id(), None);
     }
 
     #[test]
     fn an_event_beyond_the_limit_is_an_error() {
-        let endless = |line: &[u8]| {
-            let mut reader = SseDecoder::new(1000);
-            (0..200).try_for_each(|_| reader.push(line).map(|_| ()))
+        let push_repeatedly = |line: &[u8]| {
+            let mut decoder = SseDecoder::new(1000);
+            (0..200).try_for_each(|_| decoder.push(line).map(|_| ()))
         };
         for line in [&b"0123456789"[..], b"data: 0123456789\n", b": 0123456789"] {
-            assert_eq!(endless(line), Err(BodyError::TooLong(1000)));
+            assert_eq!(push_repeatedly(line), Err(BodyError::TooLong(1000)));
         }
-        assert_eq!(endless(b"data: 0123456789\n\n: comment\n"), Ok(()));
+        assert_eq!(push_repeatedly(b"data: 0123456789\n\n: comment\n"), Ok(()));
     }
 
     proptest! {
@@ -190,22 +190,23 @@ mod tests {
         fn any_chunking_gives_the_same_events(
             lines in proptest::collection::vec(
                 "(data|id|event|retry|x|)(:|: |)([a-zé0-9]{0,6})(\n|\r|\r\n|\n\n|\r\r|\r\n\r\n)", 0..40),
-            mark in any::<bool>(),
-            cuts in proptest::collection::vec(1usize..9, 1..30),
+            has_mark in any::<bool>(),
+            chunk_sizes in proptest::collection::vec(1usize..9, 1..30),
         ) {
-            let mut bytes = if mark { BYTE_ORDER_MARK.to_vec() } else { Vec::new() };
+            let mut bytes = if has_mark { BYTE_ORDER_MARK.to_vec() } else { Vec::new() };
             bytes.extend(lines.concat().into_bytes());
-            let (whole, once) = read(&bytes);
-            let mut reader = SseDecoder::new(LIMIT);
-            let (mut parts, mut rest, mut cuts) = (Vec::new(), bytes.as_slice(), cuts.into_iter().cycle());
+            let (expected_events, expected_decoder) = decode(&bytes);
+            let mut decoder = SseDecoder::new(LIMIT);
+            let (mut events, mut rest) = (Vec::new(), bytes.as_slice());
+            let mut chunk_sizes = chunk_sizes.into_iter().cycle();
             while !rest.is_empty() {
-                let (part, after) = rest.split_at(cuts.next().unwrap().min(rest.len()));
-                parts.extend(reader.push(part).unwrap());
-                rest = after;
+                let (chunk, remaining) = rest.split_at(chunk_sizes.next().unwrap().min(rest.len()));
+                events.extend(decoder.push(chunk).unwrap());
+                rest = remaining;
             }
-            prop_assert_eq!(whole, parts);
-            prop_assert_eq!(once.last_event_id(), reader.last_event_id());
-            prop_assert_eq!(once.retry(), reader.retry());
+            prop_assert_eq!(expected_events, events);
+            prop_assert_eq!(expected_decoder.last_event_id(), decoder.last_event_id());
+            prop_assert_eq!(expected_decoder.retry(), decoder.retry());
         }
 
         #[test]

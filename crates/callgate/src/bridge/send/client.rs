@@ -46,12 +46,15 @@ pub(crate) struct ServerClient {
 #[derive(Debug)]
 struct LimitedPool {
     connections: Pool,
-    connect: Duration,
+    connect_limit: Duration,
 }
 
 impl LimitedPool {
-    fn new(tls: &ClientConfig, connect: Duration) -> Self {
-        Self { connections: pool_builder(8).build(Connector::new(tls, connect)), connect }
+    fn new(tls: &ClientConfig, connect_limit: Duration) -> Self {
+        Self {
+            connections: pool_builder(8).build(Connector::new(tls, connect_limit)),
+            connect_limit,
+        }
     }
 }
 
@@ -97,23 +100,23 @@ impl ServerClient {
     async fn send(
         &self,
         method: Method,
-        own: &[(HeaderName, HeaderValue)],
+        required_headers: &[(HeaderName, HeaderValue)],
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<Response<Incoming>, SendError> {
-        let mut all = self.headers.clone();
-        all.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
-        all.extend(own.iter().cloned());
+        let mut merged = self.headers.clone();
+        merged.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+        merged.extend(required_headers.iter().cloned());
         self.reconnect_after_suspend();
         let pool = self.pool().connections.clone();
-        http_client::send(&pool, method, self.endpoint.uri().clone(), all, body).await
+        http_client::send(&pool, method, self.endpoint.uri().clone(), merged, body).await
     }
 
     /// Sets the time limit of new connections. If the limit changes, replaces the connection pool.
-    pub(crate) fn set_connect_limit(&self, connect: Duration) {
+    pub(crate) fn set_connect_limit(&self, connect_limit: Duration) {
         let mut pool = self.pool();
-        if pool.connect != connect {
-            *pool = LimitedPool::new(&self.tls, connect);
+        if pool.connect_limit != connect_limit {
+            *pool = LimitedPool::new(&self.tls, connect_limit);
         }
     }
 
@@ -129,7 +132,7 @@ impl ServerClient {
     fn reconnect_after_suspend(&self) {
         if self.suspend.was_suspended() {
             let mut pool = self.pool();
-            *pool = LimitedPool::new(&self.tls, pool.connect);
+            *pool = LimitedPool::new(&self.tls, pool.connect_limit);
             self.suspends.send_modify(|suspends| *suspends += 1);
             tracing::info!("the system was suspended; opening new connections");
         }
@@ -157,15 +160,16 @@ pub(crate) enum BodyKind {
 }
 
 pub(crate) fn body_kind(headers: &HeaderMap) -> BodyKind {
-    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let media = media.split(';').next().unwrap_or_default().trim();
-    if media.eq_ignore_ascii_case("text/event-stream") {
+    let media_type =
+        headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media_type = media_type.split(';').next().unwrap_or_default().trim();
+    if media_type.eq_ignore_ascii_case("text/event-stream") {
         BodyKind::Events
-    } else if media.eq_ignore_ascii_case("application/json") {
+    } else if media_type.eq_ignore_ascii_case("application/json") {
         BodyKind::Json
     } else if headers.get(CONTENT_LENGTH).is_some_and(|length| length == "0") {
         BodyKind::Empty
-    } else if media.is_empty() {
+    } else if media_type.is_empty() {
         // Some servers omit the content type.
         BodyKind::Json
     } else {

@@ -28,37 +28,39 @@ impl Bridge {
             handshake.ended().await;
             let sending =
                 tokio::time::timeout(self.limits.send_timeout, self.send_one_way(&message));
-            let what = match &*message.method {
+            let message_name = match &*message.method {
                 "" => "a response of the client",
                 method => method,
             };
             match sending.await {
                 Ok(Ok(())) => {}
-                Ok(Err(failure)) => tracing::warn!("failed to send {what}: {}", failure.message()),
-                Err(_) => tracing::warn!("failed to send {what}: timed out"),
+                Ok(Err(failure)) => {
+                    tracing::warn!("failed to send {message_name}: {}", failure.message());
+                }
+                Err(_) => tracing::warn!("failed to send {message_name}: timed out"),
             }
             last_sent.send_replace(number);
         }
     }
 
     async fn send_one_way(&self, message: &ClientMessage) -> Result<(), BridgeFailure> {
-        let live = self.session_for(message);
-        let Some(refusal) = self.try_send_one_way(message, live.as_deref()).await? else {
-            if let Some(live) = live.filter(|_| &*message.method == INITIALIZED) {
-                self.session.set_ready(live.generation);
+        let session = self.session_for(message);
+        let Some(refusal) = self.try_send_one_way(message, session.as_deref()).await? else {
+            if let Some(session) = session.filter(|_| &*message.method == INITIALIZED) {
+                self.session.set_ready(session.generation);
             }
             return Ok(());
         };
-        let lost = live.filter(|live| live.id.is_some() && refusal.is_lost_session());
-        let Some(live) = lost else { return Err(refusal.failure(&self.http)) };
+        let lost = session.filter(|session| session.id.is_some() && refusal.is_lost_session());
+        let Some(session) = lost else { return Err(refusal.failure(&self.http)) };
         match &*message.method {
             // The request to which this message refers was lost with the session.
             "" | CANCELLED => Ok(()),
             // Reopening the session also sends `notifications/initialized`.
-            INITIALIZED => self.reopen_session(&live).await,
+            INITIALIZED => self.reopen_session(&session).await,
             _ => {
-                self.reopen_session(&live).await?;
-                match self.try_send_one_way(message, self.session.live().as_deref()).await? {
+                self.reopen_session(&session).await?;
+                match self.try_send_one_way(message, self.session.current().as_deref()).await? {
                     Some(refusal) => Err(refusal.failure(&self.http)),
                     None => Ok(()),
                 }
@@ -70,9 +72,9 @@ impl Bridge {
     async fn try_send_one_way(
         &self,
         message: &ClientMessage,
-        live: Option<&OpenSession>,
+        session: Option<&OpenSession>,
     ) -> Result<Option<ErrorResponse>, BridgeFailure> {
-        let (policy, headers) = (SendPolicy::default(), self.headers_of(message, live));
+        let (policy, headers) = (SendPolicy::default(), self.headers_of(message, session));
         let response = self.post_with_retries(&policy, &headers, message.body.clone()).await?;
         if !response.status().is_success() {
             return Ok(Some(ErrorResponse::read(response, &self.http).await));

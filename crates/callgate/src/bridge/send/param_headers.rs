@@ -36,24 +36,24 @@ struct ListedTool<'a> {
 
 impl ParamHeaders {
     /// Reads the result of `tools/list`. Returns the cursor of the next page.
-    pub(crate) fn learn<'a>(&self, result: &'a RawValue) -> Option<&'a RawValue> {
+    pub(crate) fn record_tools<'a>(&self, result: &'a RawValue) -> Option<&'a RawValue> {
         let list: ToolList<'a> = serde_json::from_str(result.get()).ok()?;
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for tool in &list.tools {
             let Some(name) = text(tool.name) else { continue };
             let params = annotations(tool.input_schema);
             if params.is_empty() {
-                known.remove(&*name);
-            } else if known.len() < MAX_TOOLS || known.contains_key(&*name) {
-                known.insert(name.into(), params);
+                tools.remove(&*name);
+            } else if tools.len() < MAX_TOOLS || tools.contains_key(&*name) {
+                tools.insert(name.into(), params);
             }
         }
         list.next_cursor
     }
 
     pub(crate) fn add(&self, tool: &str, arguments: Option<&RawValue>, headers: &mut HeaderMap) {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(tool).cloned();
-        for HeaderParam { header, path } in known.as_deref().unwrap_or_default() {
+        let params = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(tool).cloned();
+        for HeaderParam { header, path } in params.as_deref().unwrap_or_default() {
             let Some(argument) = arguments.and_then(|arguments| argument_at(arguments, path))
             else {
                 continue;
@@ -78,12 +78,12 @@ fn annotations(schema: &RawValue) -> Arc<[HeaderParam]> {
 }
 
 fn argument_at<'a>(arguments: &'a RawValue, path: &[Box<str>]) -> Option<&'a RawValue> {
-    let mut at = arguments;
+    let mut value = arguments;
     for name in path {
-        let members: HashMap<String, &'a RawValue> = serde_json::from_str(at.get()).ok()?;
-        at = members.get(&**name)?;
+        let members: HashMap<String, &'a RawValue> = serde_json::from_str(value.get()).ok()?;
+        value = members.get(&**name)?;
     }
-    (at.get() != "null").then_some(at)
+    (value.get() != "null").then_some(value)
 }
 
 #[cfg(test)]
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn annotated_arguments_are_repeated_in_headers() {
-        let learned = ParamHeaders::default();
+        let param_headers = ParamHeaders::default();
         let schema = json!({"type": "object", "properties": {
             "region": {"type": "string", "x-mcp-header": "Region"},
             "where": {"type": "object", "properties": {
@@ -105,28 +105,28 @@ mod tests {
             "dry": {"type": "boolean", "x-mcp-header": "Dry"},
         }});
         let list = json!({"tools": [{"name": "t", "inputSchema": schema}], "nextCursor": "c"});
-        assert_eq!(learned.learn(&raw(&list)).unwrap().get(), "\"c\"");
-        let sent = |tool: &str, arguments: &serde_json::Value| {
+        assert_eq!(param_headers.record_tools(&raw(&list)).unwrap().get(), "\"c\"");
+        let headers_for = |tool: &str, arguments: &serde_json::Value| {
             let mut headers = HeaderMap::new();
-            learned.add(tool, Some(&raw(arguments)), &mut headers);
+            param_headers.add(tool, Some(&raw(arguments)), &mut headers);
             let line = |(name, value): (&HeaderName, &HeaderValue)| {
                 format!("{name}: {}", value.to_str().unwrap())
             };
             headers.iter().map(line).collect::<Vec<_>>()
         };
         assert_eq!(
-            sent("t", &json!({"region": "eu", "where": {"shard": 7}, "dry": true})),
+            headers_for("t", &json!({"region": "eu", "where": {"shard": 7}, "dry": true})),
             ["mcp-param-region: eu", "mcp-param-shard: 7", "mcp-param-dry: true"]
         );
         assert_eq!(
-            sent("t", &json!({"region": "é", "where": {"shard": null}})),
+            headers_for("t", &json!({"region": "é", "where": {"shard": null}})),
             ["mcp-param-region: =?base64?w6k=?="]
         );
-        assert_eq!(sent("other", &json!({"region": "eu"})), [""; 0]);
+        assert_eq!(headers_for("other", &json!({"region": "eu"})), [""; 0]);
         let list = json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]});
-        assert!(learned.learn(&raw(&list)).is_none());
+        assert!(param_headers.record_tools(&raw(&list)).is_none());
         assert_eq!(
-            sent("t", &json!({"region": "eu"})),
+            headers_for("t", &json!({"region": "eu"})),
             [""; 0],
             "a new list replaces the annotations"
         );

@@ -15,8 +15,8 @@ use crate::http_client::send_error::{SendError, SendErrorKind};
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 const MAX_DELAY: Duration = Duration::from_secs(1);
 /// Maximum number of times that the server may accept a connection and close it without a response.
-const MAX_BREAKS: usize = 4;
-const BREAK_DELAY: Duration = Duration::from_millis(500);
+const MAX_DISCONNECTS: usize = 4;
+const DISCONNECT_DELAY: Duration = Duration::from_millis(500);
 /// Time limit for opening a connection if the server was not reached within `Limits::first_request_wait`.
 const LATE_CONNECT: Duration = Duration::from_secs(1);
 
@@ -31,7 +31,7 @@ pub(crate) struct SendPolicy<'a> {
 
 impl Bridge {
     /// Returns `true` unless all requests of the message are cancelled.
-    fn is_wanted(&self, policy: &SendPolicy<'_>) -> bool {
+    fn is_awaited(&self, policy: &SendPolicy<'_>) -> bool {
         policy.ids.is_empty() || self.in_flight.are_waiting(policy.ids)
     }
 
@@ -42,46 +42,46 @@ impl Bridge {
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<Response<Incoming>, BridgeFailure> {
-        let end = self.retry_deadline();
+        let deadline = self.retry_deadline();
         let mut delay = FIRST_DELAY;
-        let (mut is_repeatable, mut breaks) = (policy.is_repeatable, 0);
+        let (mut is_repeatable, mut disconnects) = (policy.is_repeatable, 0);
         loop {
             self.in_flight.set_sent(policy.ids, true);
-            let sent = self.http.post(headers, body.clone()).await;
-            if let Some(status) = sent.as_ref().ok().map(Response::status)
+            let result = self.http.post(headers, body.clone()).await;
+            if let Some(status) = result.as_ref().ok().map(Response::status)
                 && !is_gateway_error(status)
             {
                 if is_mcp_status(status) {
                     self.set_reachable(Ok(()));
                 }
-                return sent.map_err(|error| self.send_failure(&error));
+                return result.map_err(|error| self.send_failure(&error));
             }
-            let error = sent.as_ref().err();
+            let error = result.as_ref().err();
             let was_not_sent = error.is_some_and(SendError::was_not_sent);
-            breaks += usize::from(error.is_some_and(SendError::is_break));
+            disconnects += usize::from(error.is_some_and(SendError::is_disconnect));
             let is_safe = was_not_sent
                 || policy.waits_for_server
-                || (!is_time_out(&sent) && std::mem::take(&mut is_repeatable));
-            let again = is_safe
+                || (!is_gateway_timeout(&result) && std::mem::take(&mut is_repeatable));
+            let should_retry = is_safe
                 && !error.is_some_and(SendError::is_final)
-                && breaks < MAX_BREAKS
-                && Instant::now() + delay < end
-                && self.is_wanted(policy);
-            if !again {
+                && disconnects < MAX_DISCONNECTS
+                && Instant::now() + delay < deadline
+                && self.is_awaited(policy);
+            if !should_retry {
                 let was_never_reached = self.reachability().deadline.is_some();
-                if was_not_sent && was_never_reached && Instant::now() + delay >= end {
+                if was_not_sent && was_never_reached && Instant::now() + delay >= deadline {
                     self.http.set_connect_limit(self.limits.connect.min(LATE_CONNECT));
                 }
-                return sent.map_err(|error| self.send_failure(&error));
+                return result.map_err(|error| self.send_failure(&error));
             }
             if was_not_sent {
                 self.in_flight.set_sent(policy.ids, false);
             }
-            let why =
+            let reason =
                 error.map_or("a proxy responds instead of the server", |error| &error.message);
-            self.set_reachable(Err(why.to_owned()));
+            self.set_reachable(Err(reason.to_owned()));
             // A port forwarder also accepts connections and closes them while the server is not running.
-            tokio::time::sleep(if breaks > 0 { BREAK_DELAY } else { delay }).await;
+            tokio::time::sleep(if disconnects > 0 { DISCONNECT_DELAY } else { delay }).await;
             delay = (delay * 2).min(MAX_DELAY);
         }
     }
@@ -89,10 +89,10 @@ impl Bridge {
     fn send_failure(&self, error: &SendError) -> BridgeFailure {
         let endpoint = self.http.endpoint();
         let failure = BridgeFailure::of_sending(endpoint, error);
-        let was_there = self.reachability().last == Some(Ok(()));
+        let was_reached = self.reachability().last == Some(Ok(()));
         match error.kind {
-            SendErrorKind::Broken { .. } if !was_there && !endpoint.is_https() => {
-                failure.and("If the server speaks TLS, use `https://`")
+            SendErrorKind::Broken { .. } if !was_reached && !endpoint.is_https() => {
+                failure.with_sentence("If the server speaks TLS, use `https://`")
             }
             _ => failure,
         }
@@ -100,8 +100,8 @@ impl Bridge {
 }
 
 /// Returns `true` if a proxy timed out. The server may still be processing the request.
-fn is_time_out(sent: &Result<Response<Incoming>, SendError>) -> bool {
-    sent.as_ref().is_ok_and(|response| response.status() == StatusCode::GATEWAY_TIMEOUT)
+fn is_gateway_timeout(result: &Result<Response<Incoming>, SendError>) -> bool {
+    result.as_ref().is_ok_and(|response| response.status() == StatusCode::GATEWAY_TIMEOUT)
 }
 
 /// Returns `true` if the response may come from an MCP server that accepted the credential.

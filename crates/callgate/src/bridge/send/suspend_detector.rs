@@ -22,10 +22,10 @@ impl SuspendDetector {
 
     fn check(&self, now: Instant, wall: SystemTime) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (before, wall_before) = std::mem::replace(&mut *last, (now, wall));
-        let passed = now.saturating_duration_since(before);
-        let wall_passed = wall.duration_since(wall_before).unwrap_or_default();
-        passed.max(wall_passed) > MIN_GAP
+        let (previous, previous_wall) = std::mem::replace(&mut *last, (now, wall));
+        let elapsed = now.saturating_duration_since(previous);
+        let wall_elapsed = wall.duration_since(previous_wall).unwrap_or_default();
+        elapsed.max(wall_elapsed) > MIN_GAP
     }
 }
 
@@ -36,12 +36,12 @@ mod tests {
     #[test]
     fn a_suspend_and_a_stop_are_detected_once() {
         let (start, wall) = (Instant::now(), SystemTime::now());
-        let suspend = SuspendDetector(Mutex::new((start, wall)));
+        let detector = SuspendDetector(Mutex::new((start, wall)));
         let second = Duration::from_secs(1);
-        assert!(!suspend.check(start + second, wall + second));
-        assert!(suspend.check(start + 2 * second, wall + 600 * second), "suspended");
-        assert!(!suspend.check(start + 3 * second, wall + 601 * second));
-        assert!(suspend.check(start + 60 * second, wall + 658 * second), "stopped");
-        assert!(!suspend.check(start + 61 * second, wall), "the clock was set back");
+        assert!(!detector.check(start + second, wall + second));
+        assert!(detector.check(start + 2 * second, wall + 600 * second), "suspended");
+        assert!(!detector.check(start + 3 * second, wall + 601 * second));
+        assert!(detector.check(start + 60 * second, wall + 658 * second), "stopped");
+        assert!(!detector.check(start + 61 * second, wall), "the clock was set back");
     }
 }

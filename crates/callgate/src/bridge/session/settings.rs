@@ -23,10 +23,10 @@ const MAX_SUBSCRIPTIONS: usize = 1024;
 
 /// Parameters of the successful requests that changed the session's settings.
 #[derive(Debug, Default)]
-pub(crate) struct SessionSettings(Mutex<Settings>);
+pub(crate) struct SessionSettings(Mutex<RecordedSettings>);
 
 #[derive(Debug, Default)]
-struct Settings {
+struct RecordedSettings {
     level: Option<Box<RawValue>>,
     subscriptions: BTreeMap<String, Box<RawValue>>,
 }
@@ -38,7 +38,7 @@ struct SubscriptionParams<'a> {
 }
 
 impl SessionSettings {
-    fn lock(&self) -> MutexGuard<'_, Settings> {
+    fn lock(&self) -> MutexGuard<'_, RecordedSettings> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -75,7 +75,7 @@ impl SessionSettings {
     }
 
     pub(crate) fn clear(&self) {
-        *self.lock() = Settings::default();
+        *self.lock() = RecordedSettings::default();
     }
 }
 
@@ -84,8 +84,8 @@ impl Bridge {
     pub(crate) async fn restore_settings(&self, headers: &HeaderMap) {
         let restoring = async {
             for body in self.settings.requests() {
-                let sent = self.post_with_retries(&SendPolicy::default(), headers, body).await;
-                let Some(response) = sent.ok().filter(|response| response.status().is_success())
+                let result = self.post_with_retries(&SendPolicy::default(), headers, body).await;
+                let Some(response) = result.ok().filter(|response| response.status().is_success())
                 else {
                     tracing::warn!(
                         "failed to restore a log level or subscription in the new session"

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::{ContentDescriptor, anything};
+use super::{ContentDescriptor, any_value_schema};
 use crate::model::schema::walk::{for_each_reference_mut, for_each_schema, references};
 use crate::model::tool::portable;
 use crate::wire::percent::decoded;
@@ -53,30 +53,31 @@ impl SourceSchema {
     /// the path inside the definition.
     fn target<'a>(&self, reference: &'a str) -> Option<(String, Cow<'a, str>)> {
         let path = reference.strip_prefix('#')?;
-        let mut steps = path.splitn(4, '/');
-        let start = steps.next().filter(|start| start.is_empty())?;
-        let keyword = steps.next().and_then(decoded);
-        let (path, inside): (_, Cow<'a, str>) = match (keyword, steps.next()) {
+        let mut segments = path.splitn(4, '/');
+        let start = segments.next().filter(|start| start.is_empty())?;
+        let keyword = segments.next().and_then(decoded);
+        let (path, inner_path): (_, Cow<'a, str>) = match (keyword, segments.next()) {
             (Some(keyword), Some(name)) if DEFINITION_KEYWORDS.contains(&keyword.as_ref()) => {
-                let inside = steps.next().map_or(start.into(), |rest| format!("/{rest}").into());
-                (format!("/{keyword}/{}", decoded(name)?), inside)
+                let inner_path =
+                    segments.next().map_or(start.into(), |rest| format!("/{rest}").into());
+                (format!("/{keyword}/{}", decoded(name)?), inner_path)
             }
             _ => (String::new(), path.into()),
         };
-        self.value(&path)?.pointer(&decoded(&inside)?)?;
-        Some((path, inside))
+        self.value(&path)?.pointer(&decoded(&inner_path)?)?;
+        Some((path, inner_path))
     }
 
     /// Returns a digest of a definition and of all definitions that it refers to. Returns `None` if one of them refers
     /// to something outside of this schema.
     fn digest(&self, path: &str) -> Option<[u8; 32]> {
         let mut reachable = BTreeMap::new();
-        let mut waiting = vec![path.to_owned()];
-        while let Some(path) = waiting.pop() {
+        let mut pending = vec![path.to_owned()];
+        while let Some(path) = pending.pop() {
             let Entry::Vacant(entry) = reachable.entry(path) else { continue };
             let schema = self.value(entry.key())?;
             for reference in movable_references(schema)? {
-                waiting.push(self.target(reference)?.0);
+                pending.push(self.target(reference)?.0);
             }
             entry.insert(schema);
         }
@@ -101,9 +102,9 @@ impl Components {
         let required: HashSet<&str> =
             list.into_iter().flatten().filter_map(Value::as_str).collect();
         let properties = input.root.get("properties").and_then(Value::as_object);
-        let mut adopting = SchemaMover::new(self, input);
+        let mut mover = SchemaMover::new(self, input);
         let param = |(name, property): (&'a String, &'a Value)| {
-            let mut schema = adopting.move_schema(property);
+            let mut schema = mover.move_schema(property);
             if let Some(map) = schema.as_object_mut() {
                 map.shift_remove("description");
             }
@@ -128,12 +129,12 @@ impl Components {
     }
 
     fn new_key(&mut self, name: &str) -> String {
-        let plain: String = name.chars().map(portable).collect();
-        let plain = if plain.is_empty() { "schema".to_owned() } else { plain };
-        let number = self.numbers.entry(plain.clone()).or_default();
+        let base: String = name.chars().map(portable).collect();
+        let base = if base.is_empty() { "schema".to_owned() } else { base };
+        let number = self.numbers.entry(base.clone()).or_default();
         loop {
             *number += 1;
-            let key = if *number == 1 { plain.clone() } else { format!("{plain}_{number}") };
+            let key = if *number == 1 { base.clone() } else { format!("{base}_{number}") };
             if !self.schemas.contains_key(&key) {
                 return key;
             }
@@ -164,7 +165,8 @@ impl<'a> SchemaMover<'a> {
         let can_move = movable_references(schema).is_some_and(|references| {
             references.into_iter().all(|reference| self.moved_reference(reference).is_some())
         });
-        let moved_schema = if can_move { self.with_moved_references(schema) } else { anything() };
+        let moved_schema =
+            if can_move { self.with_moved_references(schema) } else { any_value_schema() };
         // Iterative, because chains of definitions may be long.
         while let Some((path, key)) = self.pending.pop() {
             let schema = self.source.value(&path).unwrap_or(&Value::Null);
@@ -187,13 +189,13 @@ impl<'a> SchemaMover<'a> {
 
     /// Converts a reference so that it points into the document.
     fn moved_reference(&mut self, reference: &str) -> Option<String> {
-        let (path, inside) = self.source.target(reference)?;
+        let (path, inner_path) = self.source.target(reference)?;
         if !self.keys.contains_key(&path) {
             let key = self.key_for(&path);
             self.keys.insert(path.clone(), key);
         }
         let key = self.keys.get(&path)?.as_ref()?;
-        Some(format!("#/components/schemas/{key}{inside}"))
+        Some(format!("#/components/schemas/{key}{inner_path}"))
     }
 
     /// Returns the key of an equal definition in the document, or a new key.
@@ -218,7 +220,7 @@ impl<'a> SchemaMover<'a> {
 /// Returns the references in a schema, or `None` if a nested `$id` changes the base of references.
 fn movable_references(schema: &Value) -> Option<Vec<&str>> {
     let found = references(schema);
-    let mut has_own_base = false;
-    for_each_schema(schema, &mut |map| has_own_base |= map.contains_key("$id"));
-    (found.is_empty() || !has_own_base).then_some(found)
+    let mut has_nested_id = false;
+    for_each_schema(schema, &mut |map| has_nested_id |= map.contains_key("$id"));
+    (found.is_empty() || !has_nested_id).then_some(found)
 }

@@ -22,37 +22,40 @@ fn document_of(methods: impl IntoIterator<Item = Method>, types: &Types) -> Valu
     let listing = catalog.listing(&Grants::default());
     let bytes = document(&Settings::default(), &catalog, &listing).unwrap();
     let document: Value = serde_json::from_slice(&bytes).unwrap();
-    every_reference_resolves(&document);
+    assert_references_resolve(&document);
     document
 }
 
 /// Checks that the target of each reference exists in the document, and that it compiles.
-fn every_reference_resolves(document: &Value) {
+fn assert_references_resolve(document: &Value) {
     let parts = ["/methods", "/components/schemas"].map(|at| document.pointer(at));
     let mut references = Vec::new();
-    parts.into_iter().flatten().for_each(|part| note_references(part, &mut references));
+    parts.into_iter().flatten().for_each(|part| collect_references(part, &mut references));
     for reference in references {
-        let place = reference.strip_prefix("#").unwrap();
-        assert!(document.pointer(place).is_some_and(|it| !it.is_null()), "{reference}: {document}");
+        let pointer = reference.strip_prefix("#").unwrap();
+        assert!(
+            document.pointer(pointer).is_some_and(|it| !it.is_null()),
+            "{reference}: {document}"
+        );
         let mut root = document.clone();
         root["$ref"] = json!(reference);
         jsonschema::draft202012::new(&root).unwrap();
     }
 }
 
-fn note_references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+fn collect_references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
     match value {
         Value::Object(map) => {
             found.extend(map.get("$ref").and_then(Value::as_str));
             let schemas = map.iter().filter(|(keyword, _)| *keyword != "const");
-            schemas.for_each(|(_, value)| note_references(value, found));
+            schemas.for_each(|(_, value)| collect_references(value, found));
         }
-        Value::Array(items) => items.iter().for_each(|item| note_references(item, found)),
+        Value::Array(items) => items.iter().for_each(|item| collect_references(item, found)),
         _ => {}
     }
 }
 
-fn node(fields: &[(&str, &str)]) -> Types {
+fn node_types(fields: &[(&str, &str)]) -> Types {
     let field = |(name, ty): &(&str, &str)| TypeField {
         name: (*name).to_owned(),
         ty: ty.parse().unwrap(),
@@ -68,33 +71,33 @@ fn node(fields: &[(&str, &str)]) -> Types {
 
 #[test]
 fn first_paragraph_is_the_summary() {
-    let of = |text: &str| {
+    let summary_of = |text: &str| {
         let document = document_of([method("a").description(text)], &Types::default());
         let method = &document["methods"][0];
         (method.get("summary").cloned(), method.get("description").cloned())
     };
-    assert_eq!(of(""), (None, None));
-    assert_eq!(of("Does it.\n"), (Some(json!("Does it.")), None));
-    assert_eq!(of("Does\nit."), (Some(json!("Does it.")), None));
+    assert_eq!(summary_of(""), (None, None));
+    assert_eq!(summary_of("Does it.\n"), (Some(json!("Does it.")), None));
+    assert_eq!(summary_of("Does\nit."), (Some(json!("Does it.")), None));
     let long = "Does it.\n \nSlowly.";
-    assert_eq!(of(long), (Some(json!("Does it.")), Some(json!(long))));
+    assert_eq!(summary_of(long), (Some(json!("Does it.")), Some(json!(long))));
     let windows = "Does it.\r\n\r\nSlowly.";
-    assert_eq!(of(windows), (Some(json!("Does it.")), Some(json!(windows))));
+    assert_eq!(summary_of(windows), (Some(json!("Does it.")), Some(json!(windows))));
 }
 
 #[test]
 fn a_recursive_class_is_defined_once_for_all_methods() {
-    let types = node(&[("children", "Node[]")]);
-    let takes = Param::new("node", "Node".parse().unwrap()).description("The first.");
+    let types = node_types(&[("children", "Node[]")]);
+    let node_param = Param::new("node", "Node".parse().unwrap()).description("The first.");
     let methods = [
-        method("a").param(takes.clone()).returns("Node[]".parse().unwrap()),
-        method("b").param(takes),
+        method("a").param(node_param.clone()).returns("Node[]".parse().unwrap()),
+        method("b").param(node_param),
     ];
     insta::assert_json_snapshot!(document_of(methods, &types));
 }
 
 #[test]
-fn different_definitions_of_one_name_are_numbered_also_where_only_what_they_need_differs() {
+fn definitions_with_the_same_name_are_numbered_if_they_or_their_references_differ() {
     let with = |leaf: &str| {
         json!({
             "properties": {"tree": {"$ref": "#/$defs/Tree"}},
@@ -154,7 +157,7 @@ fn references_of_every_form_are_moved() {
 }
 
 #[test]
-fn a_schema_with_a_name_of_its_own_loses_it() {
+fn the_keyword_id_is_removed_from_the_root_of_a_schema() {
     let schema = json!({
         "$id": "urn:example:node",
         "type": "object",
@@ -178,7 +181,7 @@ fn a_schema_with_a_name_of_its_own_loses_it() {
 }
 
 #[test]
-fn what_cannot_be_moved_says_nothing_and_data_is_no_reference() {
+fn schemas_that_cannot_be_moved_allow_any_value_and_data_is_not_a_reference() {
     let schema = json!({
         "properties": {
             "anchored": {"oneOf": [{"$ref": "#here"}, {"$ref": "#/$defs/Fine"}], "description": "It."},
@@ -202,7 +205,7 @@ fn what_cannot_be_moved_says_nothing_and_data_is_no_reference() {
 }
 
 #[test]
-fn a_schema_of_all_arguments_is_a_list_of_its_properties() {
+fn the_properties_of_an_input_schema_become_parameters() {
     let schema = json!({
         "properties": {"b": {"type": "string"}, "a": {}},
         "required": ["b"],
@@ -221,7 +224,7 @@ fn a_schema_of_all_arguments_is_a_list_of_its_properties() {
 }
 
 #[test]
-fn where_something_optional_comes_first_parameters_go_by_name() {
+fn param_structure_is_by_name_if_an_optional_parameter_is_first_or_one_is_variadic() {
     let int = || "int".parse().unwrap();
     let methods = [
         method("a").param(Param::new("x", int()).optional()).param(Param::new("y", int())),
@@ -241,15 +244,15 @@ fn where_something_optional_comes_first_parameters_go_by_name() {
 }
 
 #[test]
-fn a_chain_of_definitions_is_moved_whole() {
+fn a_long_chain_of_definitions_is_moved_completely() {
     let definitions: serde_json::Map<String, Value> = (0..300)
         .map(|n| (format!("D{n}"), json!({"$ref": format!("#/$defs/D{}", n + 1)})))
         .chain([("D300".to_owned(), json!({"type": "string"}))])
         .collect();
     let schema = json!({"$ref": "#/$defs/D0", "$defs": definitions});
     let mut components = Components::default();
-    let adopted = components.result(&SourceSchema::new("a.result".to_owned(), schema));
-    assert_eq!(adopted, json!({"$ref": "#/components/schemas/D0"}));
+    let moved_schema = components.result(&SourceSchema::new("a.result".to_owned(), schema));
+    assert_eq!(moved_schema, json!({"$ref": "#/components/schemas/D0"}));
     let schemas = components.finish().unwrap();
     assert_eq!(schemas.len(), 301);
     assert_eq!(schemas["D299"], json!({"$ref": "#/components/schemas/D300"}));
@@ -263,13 +266,13 @@ fn reserved_rpc_methods_are_not_in_the_document() {
 }
 
 #[test]
-fn too_much_for_one_document_is_refused_and_says_where_to_look() {
-    assert_eq!(within_limits(MAX_METHODS, MAX_BYTES), Ok(()));
-    let words = [
-        within_limits(MAX_METHODS + 1, 0).unwrap_err().to_string(),
-        within_limits(1, MAX_BYTES + 1).unwrap_err().to_string(),
+fn a_document_over_its_limits_is_an_error_that_names_the_list_endpoint() {
+    assert_eq!(check_limits(MAX_METHODS, MAX_BYTES), Ok(()));
+    let errors = [
+        check_limits(MAX_METHODS + 1, 0).unwrap_err().to_string(),
+        check_limits(1, MAX_BYTES + 1).unwrap_err().to_string(),
     ];
-    insta::assert_debug_snapshot!(words, @r#"
+    insta::assert_debug_snapshot!(errors, @r#"
     [
         "10001 methods exceed the limit of 10000 per document; use GET /mcp/tools/list",
         "16777217 bytes of tools exceed the limit of 16777216 per document; use GET /mcp/tools/list",
@@ -282,7 +285,7 @@ fn too_much_for_one_document_is_refused_and_says_where_to_look() {
 fn a_guessed_safety_is_not_in_the_document() {
     let guess = Method::new("b".parse().unwrap()).guessed_safety(Safety::ReadOnly);
     let document = document_of([method("a"), guess], &Types::default());
-    let annotations = |at: usize| document["methods"][at]["x-annotations"].clone();
+    let annotations = |index: usize| document["methods"][index]["x-annotations"].clone();
     assert_eq!(annotations(0), json!({"readOnlyHint": true, "destructiveHint": false}));
     assert_eq!(annotations(1), json!({}));
 }

@@ -72,7 +72,7 @@ struct ListState {
 }
 
 /// State of a caller's list.
-enum Status {
+enum ListStatus {
     Valid(Arc<VisibleMethods>),
     /// A request has been in progress since this time.
     Pending(Instant),
@@ -120,15 +120,15 @@ impl MethodListCache {
         };
         let entry = self.callers.get_or_insert_with(identity, Arc::default);
         match self.status(&entry, caller) {
-            Status::Valid(visible) => return visible,
+            ListStatus::Valid(visible) => return visible,
             // The waiting time begins with the request to the service, so that later lookups wait only for the rest.
-            Status::Pending(since) if since.elapsed() < max_wait => {
+            ListStatus::Pending(since) if since.elapsed() < max_wait => {
                 let list = self.pending_list(&entry, caller);
                 if let Ok(Some(visible)) = timeout_at(since + max_wait, list).await {
                     return visible;
                 }
             }
-            Status::Pending(_) | Status::Unavailable => {}
+            ListStatus::Pending(_) | ListStatus::Unavailable => {}
         }
         let stale = entry.lock().stale_list(self.max_age.saturating_add(MAX_STALE));
         stale.unwrap_or_else(|| Arc::clone(&self.unknown))
@@ -155,15 +155,15 @@ impl MethodListCache {
         let mut ended = entry.ended.subscribe();
         loop {
             match self.status(entry, caller) {
-                Status::Valid(visible) => return Some(visible),
-                Status::Unavailable => return None,
-                Status::Pending(_) => ended.changed().await.ok()?,
+                ListStatus::Valid(visible) => return Some(visible),
+                ListStatus::Unavailable => return None,
+                ListStatus::Pending(_) => ended.changed().await.ok()?,
             }
         }
     }
 
     /// Returns the state of a caller's list. Starts a new request if one is due.
-    fn status(self: &Arc<Self>, entry: &Arc<CallerEntry>, caller: &Caller) -> Status {
+    fn status(self: &Arc<Self>, entry: &Arc<CallerEntry>, caller: &Caller) -> ListStatus {
         let now = Instant::now();
         let mut state = entry.lock();
         if state.is_due(now, self.max_age) {
@@ -174,31 +174,31 @@ impl MethodListCache {
         }
         match (&state.list, state.pending_since) {
             (Some((visible, requested)), _) if now - *requested < self.max_age => {
-                Status::Valid(Arc::clone(visible))
+                ListStatus::Valid(Arc::clone(visible))
             }
-            (_, Some(since)) => Status::Pending(since),
-            (_, None) => Status::Unavailable,
+            (_, Some(since)) => ListStatus::Pending(since),
+            (_, None) => ListStatus::Unavailable,
         }
     }
 
     /// Requests the list of a caller and stores it.
     async fn request(self: Arc<Self>, entry: Arc<CallerEntry>, caller: Caller) {
         // Ends the request even if this function panics.
-        let mut pending = PendingRequest { entry: &entry, is_answered: false };
-        let Ok(_share) = self.requests.take(caller.principal()).await else { return };
+        let mut pending = PendingListRequest { entry: &entry, has_reply: false };
+        let Ok(_share) = self.requests.acquire(caller.principal()).await else { return };
         let requested = Instant::now();
         let limit = self.upstream.time_limit().unwrap_or(DEFAULT_CALL_TIMEOUT);
-        let answer = match self.upstream.method_lister() {
+        let reply = match self.upstream.method_lister() {
             Some(lister) => timeout(limit, lister.methods(&caller))
                 .await
                 .unwrap_or_else(|_| Err(format!("no answer within {limit:?}").into())),
             None => Ok(CallerMethods::Listed(Vec::new())),
         };
-        self.log_failure(&caller, answer.as_ref().err());
-        let is_changed = match answer {
-            Ok(answer) => {
-                pending.is_answered = true;
-                let ids = self.ids(&entry, &caller, answer);
+        self.log_failure(&caller, reply.as_ref().err());
+        let is_changed = match reply {
+            Ok(reply) => {
+                pending.has_reply = true;
+                let ids = self.ids(&entry, &caller, reply);
                 entry.lock().store(&self, &ids, requested)
             }
             Err(_) => false,
@@ -209,10 +209,10 @@ impl MethodListCache {
         }
     }
 
-    /// Returns the method ids of an answer, or no ids if the service refused to list them. Logs a refusal, unless the
-    /// previous answer for this entry was also a refusal.
-    fn ids(&self, entry: &CallerEntry, caller: &Caller, answer: CallerMethods) -> Vec<String> {
-        let (ids, reason) = match answer {
+    /// Returns the method ids of a reply, or no ids if the service refused to list them. Logs a refusal, unless the
+    /// previous reply for this entry was also a refusal.
+    fn ids(&self, entry: &CallerEntry, caller: &Caller, reply: CallerMethods) -> Vec<String> {
+        let (ids, reason) = match reply {
             CallerMethods::Listed(ids) => (ids, None),
             CallerMethods::Refused(reason) => (Vec::new(), Some(reason)),
         };
@@ -249,7 +249,7 @@ impl MethodListCache {
 
     /// Hides a method that the service denied to the caller. If the denial is not certain, or if callers share the
     /// anonymous identity, the list is requested again instead.
-    pub(super) async fn note_denial(&self, caller: &Caller, id: &str, denial: Denial) {
+    pub(super) async fn record_denial(&self, caller: &Caller, id: &str, denial: Denial) {
         let Some(Some(identity)) = self.identity(caller).await else { return };
         let Some(entry) = self.callers.get(&identity) else { return };
         if denial == Denial::Possible || identity == Identity::ANONYMOUS {
@@ -332,17 +332,17 @@ impl ListState {
     }
 }
 
-/// A request in progress. If it is dropped without an answer, it counts as failed.
-struct PendingRequest<'a> {
+/// A request in progress. If it is dropped without a reply, it counts as failed.
+struct PendingListRequest<'a> {
     entry: &'a CallerEntry,
-    is_answered: bool,
+    has_reply: bool,
 }
 
-impl Drop for PendingRequest<'_> {
+impl Drop for PendingListRequest<'_> {
     fn drop(&mut self) {
         let mut state = self.entry.lock();
         state.pending_since = None;
-        if !self.is_answered {
+        if !self.has_reply {
             state.failed_at = Some(Instant::now());
         }
         drop(state);

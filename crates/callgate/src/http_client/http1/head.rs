@@ -41,11 +41,11 @@ impl ResponseHead {
     /// Parses the head at the beginning of `bytes`. Returns its size and the parsed head, or `None` if the head is not
     /// complete.
     pub(super) fn parse(bytes: &[u8]) -> Result<Option<(usize, Self)>, SendError> {
-        let of = |size: usize, response: &Response<'_, '_>| {
+        let read_head = |size: usize, response: &Response<'_, '_>| {
             let head = Self::of(response, bytes.get(..size)?)?;
             Some((size, head))
         };
-        match parse(bytes, of).map_err(|_| SendError::not_http())? {
+        match parse(bytes, read_head).map_err(|_| SendError::not_http())? {
             Status::Complete(head) => head.ok_or_else(SendError::not_http).map(Some),
             Status::Partial => Ok(None),
         }
@@ -53,10 +53,11 @@ impl ResponseHead {
 
     fn of(response: &Response<'_, '_>, bytes: &[u8]) -> Option<Self> {
         let status = StatusCode::from_u16(response.code?).ok()?;
-        let (found, version) = (FramingHeaders::of(response), response.version?);
-        let framing = found.framing(status, version)?;
-        let ends = framing == Framing::UntilClose || status == StatusCode::SWITCHING_PROTOCOLS;
-        let is_persistent = !ends && found.is_persistent(version);
+        let (framing_headers, version) = (FramingHeaders::of(response), response.version?);
+        let framing = framing_headers.framing(status, version)?;
+        let closes_connection =
+            framing == Framing::UntilClose || status == StatusCode::SWITCHING_PROTOCOLS;
+        let is_persistent = !closes_connection && framing_headers.is_persistent(version);
         Some(Self { status, headers: ResponseHeaders::Raw(bytes.into()), framing, is_persistent })
     }
 
@@ -130,25 +131,25 @@ struct FramingHeaders<'a> {
 
 impl<'a> FramingHeaders<'a> {
     fn of(response: &Response<'_, 'a>) -> Self {
-        let mut found = Self::default();
+        let mut headers = Self::default();
         for Header { name, value } in &*response.headers {
             let mut values = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
             if name.eq_ignore_ascii_case("content-length") {
                 for number in values.map(length_of) {
-                    let differs = found.length.is_some() && found.length != number;
-                    found.is_length_invalid |= differs || number.is_none();
-                    found.length = number;
+                    let differs = headers.length.is_some() && headers.length != number;
+                    headers.is_length_invalid |= differs || number.is_none();
+                    headers.length = number;
                 }
             } else if name.eq_ignore_ascii_case("transfer-encoding") {
-                found.encoding = values.next_back();
+                headers.encoding = values.next_back();
             } else if name.eq_ignore_ascii_case("connection") {
                 for option in values {
-                    found.is_closed |= option.eq_ignore_ascii_case(b"close");
-                    found.is_kept_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                    headers.is_closed |= option.eq_ignore_ascii_case(b"close");
+                    headers.is_kept_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
             }
         }
-        found
+        headers
     }
 
     /// Returns `None` for headers that contradict each other.

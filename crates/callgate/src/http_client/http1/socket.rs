@@ -71,7 +71,7 @@ impl PlainConnector {
 impl Socket {
     /// Moves an idle socket from its runtime to the current runtime. Fails if the peer sent something or closed the
     /// connection, which the thread of the other runtime may not have noticed yet.
-    pub(super) fn moved(self) -> io::Result<Self> {
+    pub(super) fn into_current_runtime(self) -> io::Result<Self> {
         fn check(mut socket: impl Read) -> io::Result<()> {
             match socket.read(&mut [0]) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
@@ -95,7 +95,7 @@ impl Socket {
     }
 
     /// Returns `true` unless the peer sent something or closed the connection.
-    pub(super) fn is_quiet(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         let read = match self {
             Self::Tcp(socket) => socket.try_read(&mut [0]),
             #[cfg(unix)]

@@ -9,19 +9,19 @@ use super::*;
 
 const HEAD: &[u8] = b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\n\r\n";
 
-struct Server {
+struct TestServer {
     listener: TcpListener,
     client: Http1Client,
 }
 
-async fn server() -> Server {
+async fn server() -> TestServer {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let uri = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
     let connector = PlainConnector::tcp(uri, Duration::from_secs(10));
-    Server { listener, client: Http1Client::new(connector, 2) }
+    TestServer { listener, client: Http1Client::new(connector, 2) }
 }
 
-impl Server {
+impl TestServer {
     async fn accept(&self) -> TcpStream {
         self.listener.accept().await.unwrap().0
     }
@@ -47,7 +47,7 @@ impl Server {
 
     /// Answers the request on a new connection with these parts, and closes the connection. Returns the outcome, and
     /// whether the client kept the connection for another request.
-    async fn answer(&self, parts: &[&str]) -> (String, bool) {
+    async fn respond(&self, parts: &[&str]) -> (String, bool) {
         let serving = async {
             let mut stream = self.accept().await;
             read_request(&mut stream).await;
@@ -72,7 +72,7 @@ async fn read_request(stream: &mut TcpStream) {
 }
 
 #[tokio::test]
-async fn the_end_of_a_body_is_found() {
+async fn the_end_of_a_body_is_determined_from_the_head() {
     let server = server().await;
     for (response, expected, is_kept) in [
         ("1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "200 ok", true),
@@ -96,17 +96,17 @@ async fn the_end_of_a_body_is_found() {
         ("", "Broken { has_response_bytes: true }", false),
     ] {
         let response = format!("HTTP/{response}");
-        let found = server.answer(&[&response]).await;
-        assert_eq!(found, (expected.to_owned(), is_kept), "{response}");
+        let outcome = server.respond(&[&response]).await;
+        assert_eq!(outcome, (expected.to_owned(), is_kept), "{response}");
         // The same response arrives in two pieces.
         let (first, second) = response.split_at(response.len() / 2);
-        assert_eq!(server.answer(&[first, second]).await.0, expected, "{response}");
+        assert_eq!(server.respond(&[first, second]).await.0, expected, "{response}");
     }
-    assert_eq!(server.answer(&[]).await.0, "Broken { has_response_bytes: false }");
+    assert_eq!(server.respond(&[]).await.0, "Broken { has_response_bytes: false }");
 }
 
 #[tokio::test]
-async fn chunks_are_joined() {
+async fn chunked_bodies_are_decoded_and_invalid_chunks_are_rejected() {
     let server = server().await;
     let long = "9".repeat(MAX_CHUNK_LINES + 1);
     let (long_size, long_trailer) =
@@ -127,28 +127,28 @@ async fn chunks_are_joined() {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
         let (first, second) = chunks.split_at(chunks.len() / 2);
         for parts in [&[head, chunks][..], &[head, first, second]] {
-            let (outcome, kept) = server.answer(parts).await;
+            let (outcome, kept) = server.respond(parts).await;
             assert!(outcome.ends_with(expected), "{chunks}: {outcome}");
             assert_eq!(kept && parts.len() == 2, is_kept && parts.len() == 2, "{chunks}");
         }
     }
     let both = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n";
-    assert_eq!(server.answer(&[both]).await, ("200 ok".to_owned(), false));
+    assert_eq!(server.respond(&[both]).await, ("200 ok".to_owned(), false));
 }
 
 #[tokio::test]
-async fn a_long_body_is_refused() {
+async fn a_body_beyond_the_limit_is_rejected() {
     let server = server().await;
     let body = "7".repeat(1001);
     for head in ["Content-Length: 1001\r\n", "Connection: close\r\n"] {
         let response = format!("HTTP/1.1 200 OK\r\n{head}\r\n{body}");
-        let (outcome, is_kept) = server.answer(&[&response]).await;
+        let (outcome, is_kept) = server.respond(&[&response]).await;
         assert_eq!((outcome.as_str(), is_kept), ("the response is longer than 1000 bytes", false));
     }
 }
 
 #[tokio::test]
-async fn a_response_before_the_end_of_the_request_is_read() {
+async fn a_response_that_arrives_before_the_request_is_written_is_read() {
     let server = server().await;
     let body = vec![b'7'; 64 << 20];
     let serving = async {
@@ -187,12 +187,12 @@ async fn connections_are_reused_until_they_are_closed() {
     // Lets the client notice that the connection is closed.
     tokio::task::yield_now().await;
     let (outcome, is_kept) =
-        server.answer(&["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"]).await;
+        server.respond(&["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"]).await;
     assert_eq!((outcome.as_str(), is_kept), ("200 ok", true), "on another connection");
 }
 
 #[tokio::test]
-async fn idle_connections_are_closed_in_time() {
+async fn idle_connections_are_closed_after_a_timeout() {
     let server = server().await;
     let serving = async {
         let mut stream = server.accept().await;
@@ -209,9 +209,9 @@ async fn idle_connections_are_closed_in_time() {
 }
 
 #[test]
-fn an_idle_connection_of_another_runtime_is_used_without_that_runtime() {
+fn an_idle_connection_moves_to_the_runtime_that_uses_it() {
     let runtime = || runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (other, own) = (runtime(), runtime());
+    let (other, current) = (runtime(), runtime());
     let (server, stream) = other.block_on(async {
         let server = server().await;
         let (outcome, stream) = tokio::join!(server.call(), async {
@@ -224,7 +224,7 @@ fn an_idle_connection_of_another_runtime_is_used_without_that_runtime() {
         (server, stream)
     });
     // The other runtime does not run from here on.
-    own.block_on(async {
+    current.block_on(async {
         let mut stream = TcpStream::from_std(stream).unwrap();
         let serving = async {
             read_request(&mut stream).await;
@@ -238,7 +238,7 @@ fn an_idle_connection_of_another_runtime_is_used_without_that_runtime() {
 #[test]
 fn a_connection_that_the_service_closed_is_not_moved_to_another_runtime() {
     let runtime = || runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (other, own) = (runtime(), runtime());
+    let (other, current) = (runtime(), runtime());
     let response = b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\na";
     let (server, listener) = other.block_on(async {
         let server = server().await;
@@ -252,11 +252,12 @@ fn a_connection_that_the_service_closed_is_not_moved_to_another_runtime() {
         assert_eq!(outcome, "200 a");
         // The other runtime does not run from here on, so it does not notice that the connection is closed.
         drop(stream);
-        let Server { listener, client } = server;
+        let TestServer { listener, client } = server;
         (client, listener.into_std().unwrap())
     });
-    own.block_on(async {
-        let server = Server { listener: TcpListener::from_std(listener).unwrap(), client: server };
+    current.block_on(async {
+        let server =
+            TestServer { listener: TcpListener::from_std(listener).unwrap(), client: server };
         let serving = async {
             let mut stream = server.accept().await;
             read_request(&mut stream).await;

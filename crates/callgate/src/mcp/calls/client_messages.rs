@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use crate::mcp::parse::classify::{Message, RpcResult};
+use crate::mcp::parse::classify::{McpMessage, RpcResult};
 use crate::mcp::parse::envelope::is_id;
 use crate::mcp::random_id::is_random_id;
 use crate::mcp::{Mcp, Scope};
@@ -13,19 +13,21 @@ const CANCELLED: &str = "notifications/cancelled";
 impl Mcp {
     /// Passes an answer or a cancellation to its call. If the call does not run on this server, returns the message
     /// for the other servers.
-    pub(crate) fn pass_to_call(&self, scope: Scope, message: &Message<'_>) -> Option<String> {
+    pub(crate) fn pass_to_call(&self, scope: Scope, message: &McpMessage<'_>) -> Option<String> {
         match message {
-            Message::Response { id, outcome } => {
-                let could_be_known = || strict_json::text(id).is_some_and(|id| is_random_id(&id));
-                let is_relayed = !self.questions.answer(scope, id, *outcome) && could_be_known();
+            McpMessage::Response { id, outcome } => {
+                let is_possible_question_id =
+                    || strict_json::text(id).is_some_and(|id| is_random_id(&id));
+                let is_relayed =
+                    !self.questions.answer(scope, id, *outcome) && is_possible_question_id();
                 is_relayed.then(|| response(id, *outcome))
             }
-            Message::Notification { method, params } if method == CANCELLED => {
+            McpMessage::Notification { method, params } if method == CANCELLED => {
                 let id = params.get("requestId")?;
                 let is_relayed = !self.cancellations.cancel(scope, id) && is_id(id.get());
                 is_relayed.then(|| cancellation(id))
             }
-            Message::Notification { .. } | Message::Request(_) => None,
+            McpMessage::Notification { .. } | McpMessage::Request(_) => None,
         }
     }
 }

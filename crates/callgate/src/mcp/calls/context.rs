@@ -129,7 +129,7 @@ async fn run_embedded<T: Send + 'static, F: Future<Output = Result<T, Error>> + 
     let run = guarded(move || run(context));
     let value = with_time_limit(gateway.call_limit(), &client, run).await;
     let value = value.map_err(|error| embedded_error(error, call, call_id))?;
-    Ok(call.mcp.reserved(&call.caller, write(value, call)?)?.into())
+    Ok(call.mcp.reserve(&call.caller, write(value, call)?)?.into())
 }
 
 /// Converts an error of the embedding program. The text of an internal error is only logged, not sent.

@@ -19,7 +19,7 @@ pub(crate) enum Scope {
 
 /// Identifies an entry within a scope. Streams are numbered in the order in which they were opened.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Key {
+pub(crate) enum InFlightKey {
     /// A request of the client, by its id in JSON.
     Request(String),
     /// A request to the client, by its id.
@@ -32,11 +32,11 @@ pub(crate) enum Key {
 
 #[derive(Debug)]
 pub(crate) struct InFlight<T> {
-    entries: Mutex<Entries<T>>,
+    entries: Mutex<InFlightEntries<T>>,
     count: AtomicU64,
 }
 
-type Entries<T> = BTreeMap<(Scope, Key), (u64, T)>;
+type InFlightEntries<T> = BTreeMap<(Scope, InFlightKey), (u64, T)>;
 
 impl<T> Default for InFlight<T> {
     fn default() -> Self {
@@ -45,7 +45,7 @@ impl<T> Default for InFlight<T> {
 }
 
 impl<T> InFlight<T> {
-    fn lock(&self) -> MutexGuard<'_, Entries<T>> {
+    fn lock(&self) -> MutexGuard<'_, InFlightEntries<T>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -56,20 +56,26 @@ impl<T> InFlight<T> {
 
     /// Inserts an entry, which exists until the guard is dropped. An existing entry with the same key is
     /// replaced.
-    pub(crate) fn insert(self: &Arc<Self>, scope: Scope, key: Key, value: T) -> InFlightGuard<T> {
+    pub(crate) fn insert(
+        self: &Arc<Self>,
+        scope: Scope,
+        key: InFlightKey,
+        value: T,
+    ) -> InFlightGuard<T> {
         let (key, number) = ((scope, key), self.next_number());
         self.lock().insert(key.clone(), (number, value));
         InFlightGuard { table: Arc::clone(self), key, number }
     }
 
-    pub(crate) fn remove(&self, scope: Scope, key: Key) -> Option<T> {
+    pub(crate) fn remove(&self, scope: Scope, key: InFlightKey) -> Option<T> {
         self.lock().remove(&(scope, key)).map(|(_, value)| value)
     }
 
     /// Returns `true` if this is the key of the newest stream of its scope.
-    fn is_newest(&self, (scope, key): &(Scope, Key)) -> bool {
+    fn is_newest(&self, (scope, key): &(Scope, InFlightKey)) -> bool {
         let entries = self.lock();
-        let streams = entries.range((*scope, Key::Stream(0))..=(*scope, Key::Stream(u64::MAX)));
+        let streams = entries
+            .range((*scope, InFlightKey::Stream(0))..=(*scope, InFlightKey::Stream(u64::MAX)));
         streams.last().is_some_and(|((_, newest), _)| newest == key)
     }
 }
@@ -78,15 +84,15 @@ impl<T> InFlight<T> {
 #[derive(Debug)]
 pub(crate) struct InFlightGuard<T> {
     table: Arc<InFlight<T>>,
-    key: (Scope, Key),
+    key: (Scope, InFlightKey),
     number: u64,
 }
 
 impl<T> InFlightGuard<T> {
     pub(crate) fn take(&self) -> Option<T> {
         let mut entries = self.table.lock();
-        let is_own = entries.get(&self.key).is_some_and(|(number, _)| *number == self.number);
-        if is_own { entries.remove(&self.key).map(|(_, value)| value) } else { None }
+        let is_current = entries.get(&self.key).is_some_and(|(number, _)| *number == self.number);
+        if is_current { entries.remove(&self.key).map(|(_, value)| value) } else { None }
     }
 
     pub(crate) fn is_some_and(&self, test: impl FnOnce(&T) -> bool) -> bool {
@@ -104,23 +110,24 @@ pub(crate) type Cancellations = InFlight<oneshot::Sender<()>>;
 
 impl Cancellations {
     /// Registers a call or a stream. The number of entries is limited by the transport.
-    pub(crate) fn register(self: &Arc<Self>, scope: Scope, key: Key) -> Cancellation {
+    pub(crate) fn register(self: &Arc<Self>, scope: Scope, key: InFlightKey) -> Cancellation {
         let (sender, cancelled) = oneshot::channel();
         Cancellation { entry: self.insert(scope, key, sender), cancelled }
     }
 
     /// Cancels a call. Returns `true` if it runs on this server.
     pub(crate) fn cancel(&self, scope: Scope, id: &RawValue) -> bool {
-        let sender = self.remove(scope, Key::Request(id.get().to_owned()));
+        let sender = self.remove(scope, InFlightKey::Request(id.get().to_owned()));
         sender.map(|sender| sender.send(())).is_some()
     }
 
     /// Cancels all calls and streams of a scope.
     pub(crate) fn cancel_all(&self, scope: Scope) {
         let mut entries = self.lock();
-        let ended: Vec<_> = entries.extract_if(.., |(of, _), _| *of == scope).collect();
+        let removed: Vec<_> =
+            entries.extract_if(.., |(entry_scope, _), _| *entry_scope == scope).collect();
         drop(entries);
-        for (_, (_, sender)) in ended {
+        for (_, (_, sender)) in removed {
             let _ = sender.send(());
         }
     }
@@ -155,9 +162,9 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_whose_id_another_has_taken_is_never_cancelled() {
+    async fn a_call_is_not_cancelled_when_another_call_registers_the_same_id() {
         let calls = Arc::<Cancellations>::default();
-        let key = || Key::Request("1".to_owned());
+        let key = || InFlightKey::Request("1".to_owned());
         let mut first = calls.register(Scope::Connection(1), key());
         let _second = calls.register(Scope::Connection(1), key());
         for _ in 0..2 {

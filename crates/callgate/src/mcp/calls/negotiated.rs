@@ -4,7 +4,7 @@
 use std::str::FromStr as _;
 
 use super::in_flight::Scope;
-use crate::mcp::parse::classify::{META_CAPABILITIES, Message, unsupported_header};
+use crate::mcp::parse::classify::{META_CAPABILITIES, McpMessage, unsupported_header};
 use crate::mcp::parse::method::McpMethod;
 use crate::mcp::{Inbound, InboundKind, Mcp, McpError, McpRequest, Session};
 use crate::upstream::client::Capabilities;
@@ -63,22 +63,24 @@ impl Mcp {
     pub(crate) fn negotiated_for(
         &self,
         inbound: &Inbound<'_>,
-        claimed: Option<Revision>,
-        message: &Message<'_>,
+        header_revision: Option<Revision>,
+        message: &McpMessage<'_>,
     ) -> Result<Negotiated, McpError> {
-        let Message::Request(request) = message else { return self.negotiated(inbound, claimed) };
+        let McpMessage::Request(request) = message else {
+            return self.negotiated(inbound, header_revision);
+        };
         let is_http = inbound.connection.is_none() && inbound.kind != InboundKind::RawRequest;
         if is_http && request.method == McpMethod::Initialize {
             return Ok(Negotiated::new(Revision::NEWEST_LEGACY, inbound));
         }
-        self.negotiated(inbound, claimed).map_err(|error| error.with_id(request.id))
+        self.negotiated(inbound, header_revision).map_err(|error| error.with_id(request.id))
     }
 
     /// Returns the properties that a legacy client negotiated.
     pub(crate) fn negotiated(
         &self,
         inbound: &Inbound<'_>,
-        claimed: Option<Revision>,
+        header_revision: Option<Revision>,
     ) -> Result<Negotiated, McpError> {
         let newest = self.gateway.settings().protocol_version.min(Revision::NEWEST_LEGACY);
         let fallback = Revision::V2025_03_26.min(newest);
@@ -94,12 +96,15 @@ impl Mcp {
             });
         }
         let session = self.session(inbound)?;
-        let agreed = session.map(|session| session.revision);
+        let session_revision = session.map(|session| session.revision);
         // A negotiated revision stays valid if the setting for the newest revision is lowered later.
-        if let Some(claimed) = claimed.filter(|it| *it > newest && agreed != Some(*it)) {
-            return Err(unsupported_header(claimed.as_str(), newest));
+        if let Some(header_revision) =
+            header_revision.filter(|it| *it > newest && session_revision != Some(*it))
+        {
+            return Err(unsupported_header(header_revision.as_str(), newest));
         }
-        let negotiated = Negotiated::new(claimed.or(agreed).unwrap_or(fallback), inbound);
+        let negotiated =
+            Negotiated::new(header_revision.or(session_revision).unwrap_or(fallback), inbound);
         let Some(session) = session else { return Ok(negotiated) };
         Ok(Negotiated {
             log_level: self.sessions.state(&session).log_level,

@@ -19,7 +19,7 @@ pub(crate) struct Notifier {
     token: Option<Box<RawValue>>,
     revision: Revision,
     /// Whether the method itself has reported progress.
-    has_own_progress: bool,
+    has_method_progress: bool,
     /// The last progress value that was reported.
     progress: f64,
 }
@@ -31,7 +31,7 @@ impl Notifier {
             return Err(McpError::invalid_params("`progressToken` must be a string or an integer"));
         }
         let token = token.map(ToOwned::to_owned);
-        Ok(Self { token, revision, has_own_progress: false, progress: 0.0 })
+        Ok(Self { token, revision, has_method_progress: false, progress: 0.0 })
     }
 
     /// Opens the channel of a method that may send notifications or questions to its client.
@@ -46,8 +46,8 @@ impl Notifier {
     }
 
     /// Returns `true` if the client requested progress and the method itself has not reported any.
-    pub(crate) fn reports_time(&self) -> bool {
-        self.token.is_some() && !self.has_own_progress
+    pub(crate) fn reports_elapsed_time(&self) -> bool {
+        self.token.is_some() && !self.has_method_progress
     }
 
     /// Returns the messages that were not sent yet.
@@ -61,7 +61,7 @@ impl Notifier {
         Some(Event::Message(match outgoing {
             Outgoing::Retry(retry) => return Some(Event::Retry(Some(retry))),
             Outgoing::Progress { progress, total, message } => {
-                self.has_own_progress = true;
+                self.has_method_progress = true;
                 self.progress(progress, total, message)?
             }
             Outgoing::Log { level, logger, data } => log(level, &logger, &data),
@@ -88,7 +88,7 @@ impl Notifier {
     ) -> Option<EncodedMessage> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        struct Params<'a> {
+        struct ProgressParams<'a> {
             progress_token: &'a RawValue,
             progress: Number,
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,7 +99,7 @@ impl Notifier {
         if progress < self.progress {
             return None;
         }
-        let params = Params {
+        let params = ProgressParams {
             progress_token: self.token.as_deref()?,
             progress: number(progress)?,
             total: total.and_then(number),
@@ -121,11 +121,11 @@ fn number(number: f64) -> Option<Number> {
 /// Writes a `notifications/message`.
 pub(crate) fn log(level: LogLevel, logger: &str, data: &impl Serialize) -> EncodedMessage {
     #[derive(Serialize)]
-    struct Params<'a, D> {
+    struct LogParams<'a, D> {
         level: &'static str,
         logger: &'a str,
         data: &'a D,
     }
-    let params = Params { level: level.as_str(), logger, data };
+    let params = LogParams { level: level.as_str(), logger, data };
     EncodedMessage::notification("notifications/message", &params)
 }

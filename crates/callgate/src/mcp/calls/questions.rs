@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::context::{CallContext, RequestContext};
-use super::in_flight::{InFlight, InFlightGuard, Key, Scope};
+use super::in_flight::{InFlight, InFlightGuard, InFlightKey, Scope};
 use super::running_call::CallReply;
 use crate::access::Caller;
 use crate::mcp::features::tasks::{self, StartedTask};
@@ -32,7 +32,7 @@ use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 use crate::wire::strict_json;
 
 /// First byte of a sealed state. Session ids begin with a different byte.
-const FORM: u8 = 2;
+const CONTENT_KIND: u8 = 2;
 /// Maximum time that the client may take to answer.
 const LIFETIME: Duration = Duration::from_hours(1);
 /// Maximum total size of the answers of one request, in bytes.
@@ -115,12 +115,12 @@ pub(crate) async fn run_with_questions(
     mut work: BoxFuture<'static, Result<CallReply, McpError>>,
 ) -> Result<CallReply, McpError> {
     let Some(channel) = call.channel.clone() else { return work.await };
-    let (mut live, mut asked) = (LiveQuestions::default(), AskedQuestions::default());
+    let (mut live, mut questions) = (LiveQuestions::default(), AskedQuestions::default());
     loop {
         let request = tokio::select! {
             biased;
             reply = &mut work => return reply,
-            request = next_request(&channel, &asked) => request,
+            request = next_request(&channel, &questions) => request,
         };
         let question = match request {
             Some(ClientRequest::Question(question)) => question,
@@ -128,23 +128,25 @@ pub(crate) async fn run_with_questions(
                 live.disconnect();
                 continue;
             }
-            Some(ClientRequest::Task(request)) if asked.unanswered.is_empty() => {
+            Some(ClientRequest::Task(request)) if questions.unanswered.is_empty() => {
                 match start_task(call, &channel, request).await? {
                     Some((task, request)) => return Ok(task.run(channel, work, request)),
                     None => continue,
                 }
             }
             // The method makes no progress until its questions are answered.
-            Some(ClientRequest::Task(_)) | None => return Ok(input_required(call, asked)?.into()),
+            Some(ClientRequest::Task(_)) | None => {
+                return Ok(input_required(call, questions)?.into());
+            }
         };
         let needs = question.needs;
         let is_offered = channel.capabilities().has(needs);
         match &call.mode {
-            AnswerMode::Never(why) => question.answer(Err((*why).to_owned())),
+            AnswerMode::Never(reason) => question.answer(Err((*reason).to_owned())),
             AnswerMode::Rerun(_) if !is_offered => {
                 return Err(McpError::missing_capability(needs));
             }
-            AnswerMode::Rerun(answers) => asked.add(question, answers),
+            AnswerMode::Rerun(answers) => questions.add(question, answers),
             AnswerMode::Live(_) if !is_offered => {
                 question.answer(Err(format!("the client does not offer {needs}")));
             }
@@ -155,8 +157,8 @@ pub(crate) async fn run_with_questions(
 
 /// Waits for the next request of the method. If a question is unanswered, returns only requests that are already
 /// queued.
-async fn next_request(channel: &CallChannel, asked: &AskedQuestions) -> Option<ClientRequest> {
-    if asked.unanswered.is_empty() {
+async fn next_request(channel: &CallChannel, questions: &AskedQuestions) -> Option<ClientRequest> {
+    if questions.unanswered.is_empty() {
         return Some(channel.next_request().await);
     }
     channel.try_next_request()
@@ -190,10 +192,10 @@ async fn start_task(
 }
 
 impl AskedQuestions {
-    /// Answers the question if `given` contains a valid answer to the same question. Otherwise adds the question to the
-    /// unanswered ones.
-    fn add(&mut self, question: PendingQuestion, given: &RecordedAnswers) {
-        match given.get(&question.key).filter(|given| given.fits(&question)) {
+    /// Answers the question if `recorded` contains a valid answer to the same question. Otherwise adds the question to
+    /// the unanswered ones.
+    fn add(&mut self, question: PendingQuestion, recorded: &RecordedAnswers) {
+        match recorded.get(&question.key).filter(|recorded| recorded.is_valid_for(&question)) {
             Some(RecordedAnswer { answer, .. }) => {
                 let answered =
                     RecordedAnswer { question: Some(digest_of(&question)), answer: answer.clone() };
@@ -227,7 +229,11 @@ impl LiveQuestions {
             None => "no random number is available for the id of the question",
             Some(id) => {
                 let (method, params) = (question.method, question.params.clone());
-                self.open.push(questions.insert(scope, Key::Question(id.clone()), question));
+                self.open.push(questions.insert(
+                    scope,
+                    InFlightKey::Question(id.clone()),
+                    question,
+                ));
                 return channel.send(Outgoing::Request { id, method, params });
             }
         };
@@ -245,11 +251,11 @@ impl LiveQuestions {
 impl Questions {
     /// Delivers a client's answer. Returns `true` if a call on this server was waiting for it.
     pub(crate) fn answer(&self, scope: Scope, id: &RawValue, outcome: RpcResult<'_>) -> bool {
-        let question =
-            strict_json::text(id).and_then(|id| self.remove(scope, Key::Question(id.into_owned())));
+        let question = strict_json::text(id)
+            .and_then(|id| self.remove(scope, InFlightKey::Question(id.into_owned())));
         let Some(question) = question else { return false };
         question.answer(outcome.map(ToOwned::to_owned).map_err(|error| {
-            let error = strict_json::short::<RpcError>(error);
+            let error = strict_json::deserialize_short::<RpcError>(error);
             let reason = error.map_or("no reason given".to_owned(), |error| error.to_string());
             format!("the client did not answer: {reason}")
         }));
@@ -269,8 +275,8 @@ pub(crate) struct RecordedAnswer {
 
 impl RecordedAnswer {
     /// Returns `true` if the answer was given to the same question and is valid.
-    fn fits(&self, question: &PendingQuestion) -> bool {
-        self.question.as_ref().is_none_or(|answered| *answered == digest_of(question))
+    fn is_valid_for(&self, question: &PendingQuestion) -> bool {
+        self.question.as_ref().is_none_or(|previous| *previous == digest_of(question))
             && (question.check)(&self.answer).is_ok()
     }
 }
@@ -279,8 +285,8 @@ fn digest_of(question: &PendingQuestion) -> String {
     digest(&(question.method, &question.params))
 }
 
-fn digest(of: &impl Serialize) -> String {
-    let text = serde_json::to_vec(of).unwrap_or_default();
+fn digest(value: &impl Serialize) -> String {
+    let text = serde_json::to_vec(value).unwrap_or_default();
     URL_SAFE_NO_PAD.encode(Sha256::digest(text))
 }
 
@@ -298,7 +304,7 @@ struct RequestState {
 impl RequestState {
     fn open(mcp: &Mcp, caller: &Caller, state: &str, target: &CallTarget) -> Option<Self> {
         let content = mcp.sessions.unseal(state)?;
-        let state: Self = serde_json::from_slice(content.strip_prefix(&[FORM])?).ok()?;
+        let state: Self = serde_json::from_slice(content.strip_prefix(&[CONTENT_KIND])?).ok()?;
         let is_valid = state.user == caller.user_id()
             && state.ends_at > seconds(SystemTime::now())
             && state.target == target.digest();
@@ -338,8 +344,11 @@ fn answers(context: &RequestContext<'_>, target: &CallTarget) -> Result<Recorded
 }
 
 /// Writes a result of type `input_required`.
-fn input_required(call: &CallContext, asked: AskedQuestions) -> Result<EncodedMessage, McpError> {
-    let AskedQuestions { unanswered, answers } = asked;
+fn input_required(
+    call: &CallContext,
+    questions: AskedQuestions,
+) -> Result<EncodedMessage, McpError> {
+    let AskedQuestions { unanswered, answers } = questions;
     let state = RequestState {
         user: call.caller.user_id(),
         ends_at: seconds(SystemTime::now() + LIFETIME),
@@ -347,7 +356,7 @@ fn input_required(call: &CallContext, asked: AskedQuestions) -> Result<EncodedMe
         answers,
         asked: unanswered.iter().map(|it| (it.key.clone(), digest_of(it))).collect(),
     };
-    let mut content = vec![FORM];
+    let mut content = vec![CONTENT_KIND];
     write_json(&mut content, &state);
     if content.len() > MAX_STATE {
         return Err(McpError::invalid_params(format!(

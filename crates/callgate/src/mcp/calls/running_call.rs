@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::context::CallContext;
-use super::in_flight::Key;
+use super::in_flight::InFlightKey;
 use super::notifier::Notifier;
 use super::questions::run_with_questions;
 use crate::mcp::streams::event::KEEP_ALIVE;
@@ -85,7 +85,7 @@ impl RunningCall {
         work: impl Future<Output = Result<CallReply, McpError>> + Send + 'static,
     ) -> Self {
         let CallContext { mcp, id, negotiated, .. } = &*context;
-        let key = || Key::Request(id.get().to_owned());
+        let key = || InFlightKey::Request(id.get().to_owned());
         let cancellation = negotiated.scope.map(|scope| mcp.cancellations.register(scope, key()));
         let stream = match (negotiated.session, &mcp.services.event_store) {
             // Clients of older revisions fail on events without data, so events are stored only for this revision.
@@ -214,15 +214,15 @@ impl RunningCall {
         loop {
             let ticks = self.ticks.get_or_insert_with(|| {
                 Box::new(Ticks {
-                    progress: every(PROGRESS_INTERVAL, started),
-                    keep_alive: every(KEEP_ALIVE, started),
+                    progress: interval_from(PROGRESS_INTERVAL, started),
+                    keep_alive: interval_from(KEEP_ALIVE, started),
                 })
             });
             let event = tokio::select! {
                 biased;
                 reply = self.reply.as_mut() => return self.finish(reply).map(Event::Reply),
                 outgoing = self.context.next_outgoing() => self.notifier.event(outgoing),
-                _ = ticks.progress.tick(), if self.notifier.reports_time() => {
+                _ = ticks.progress.tick(), if self.notifier.reports_elapsed_time() => {
                     self.notifier.elapsed(started.elapsed()).map(Event::Message)
                 }
                 _ = ticks.keep_alive.tick() => Some(Event::KeepAlive),
@@ -234,7 +234,7 @@ impl RunningCall {
     }
 }
 
-pub(crate) fn every(period: Duration, since: Instant) -> Interval {
+pub(crate) fn interval_from(period: Duration, since: Instant) -> Interval {
     let mut interval = tokio::time::interval_at(since + period, period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     interval

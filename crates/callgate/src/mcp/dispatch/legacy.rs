@@ -4,13 +4,13 @@ use std::str::FromStr as _;
 use std::sync::Arc;
 
 use crate::access::{Caller, RateLimited};
-use crate::mcp::parse::classify::Message;
+use crate::mcp::parse::classify::McpMessage;
 use crate::mcp::parse::headers::LAST_EVENT_ID;
 use crate::mcp::parse::method::McpMethod;
 use crate::mcp::sessions::state::MAX_SUBSCRIPTIONS;
 use crate::mcp::streams::guard::StreamGuard;
 use crate::mcp::{
-    BatchPart, Header, Inbound, InboundKind, Key, Mcp, McpError, McpResponse, Negotiated,
+    BatchPart, Header, InFlightKey, Inbound, InboundKind, Mcp, McpError, McpResponse, Negotiated,
     NotificationStream, RequestContext, ResumableStream, Session, SessionEdit, SessionState,
 };
 use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
@@ -21,14 +21,14 @@ impl Mcp {
     pub(crate) fn legacy_stream(
         self: &Arc<Self>,
         inbound: &Inbound<'_>,
-        claimed: Option<Revision>,
+        header_revision: Option<Revision>,
     ) -> Result<McpResponse, McpError> {
-        let negotiated = self.negotiated(inbound, claimed)?;
+        let negotiated = self.negotiated(inbound, header_revision)?;
         let number = self.cancellations.next_number();
         let register = |key| negotiated.scope.map(|scope| self.cancellations.register(scope, key));
         if let (Some(session), Some(store)) = (negotiated.session, &self.services.event_store)
             && let Some(Header::One(last)) = inbound.headers.map(|it| it.header(LAST_EVENT_ID))
-            && let cancellation = register(Key::Resumed(number))
+            && let cancellation = register(InFlightKey::Resumed(number))
             && let guard =
                 StreamGuard::new(self, inbound.caller, (inbound.identify)(), cancellation)
             && let Some(reader) = ResumableStream::resume(last, session.nonce, store, guard)
@@ -37,7 +37,7 @@ impl Mcp {
         }
         let mut stream = NotificationStream::legacy(self, inbound.caller, (inbound.identify)());
         if let Some(session) = negotiated.session {
-            stream.belongs_to(session, register(Key::Stream(number)));
+            stream.bind_to_session(session, register(InFlightKey::Stream(number)));
         }
         Ok(McpResponse::Notifications(Box::new(stream)))
     }
@@ -46,11 +46,11 @@ impl Mcp {
         self: &Arc<Self>,
         inbound: &Inbound<'_>,
         negotiated: Negotiated,
-        message: Message<'_>,
+        message: McpMessage<'_>,
         admitted: Result<(), RateLimited>,
     ) -> Result<McpResponse, McpError> {
         let request = match (message, admitted) {
-            (Message::Request(request), _) => request,
+            (McpMessage::Request(request), _) => request,
             (_, Err(limited)) => return Err(McpError::from(limited).for_notification()),
             (message, Ok(())) => {
                 let relayed = negotiated.scope.and_then(|scope| self.pass_to_call(scope, &message));
@@ -70,7 +70,7 @@ impl Mcp {
         response.map_err(|error| error.with_id(request.id))
     }
 
-    pub(crate) async fn end(&self, inbound: &Inbound<'_>) -> Result<McpResponse, McpError> {
+    pub(crate) async fn end_session(&self, inbound: &Inbound<'_>) -> Result<McpResponse, McpError> {
         let Some(session) = self.session(inbound)? else {
             let message = "the header `Mcp-Session-Id` is missing";
             return Err(McpError::bad_request(INVALID_REQUEST, message));
@@ -99,10 +99,10 @@ impl Mcp {
     pub(crate) async fn batch(
         self: &Arc<Self>,
         inbound: &Inbound<'_>,
-        claimed: Option<Revision>,
-        messages: Vec<Result<Message<'_>, McpError>>,
+        header_revision: Option<Revision>,
+        messages: Vec<Result<McpMessage<'_>, McpError>>,
     ) -> Result<McpResponse, McpError> {
-        let negotiated = self.negotiated(inbound, claimed)?;
+        let negotiated = self.negotiated(inbound, header_revision)?;
         if negotiated.revision != Revision::V2025_03_26 && inbound.kind != InboundKind::RawRequest {
             let message = format!(
                 "revision {} does not support batches; send one message at a time",

@@ -111,10 +111,10 @@ pub(crate) fn complete(context: &RequestContext<'_>) -> Result<McpResponse, McpE
             negotiated.revision.is_modern(),
         ));
     };
-    let reference: CompletionReference = required(request, "ref")?;
-    let Argument { name, value } = required(request, "argument")?;
+    let reference: CompletionReference = required_param(request, "ref")?;
+    let Argument { name, value } = required_param(request, "argument")?;
     let arguments = match request.params.get("context") {
-        Some(_) => required::<Others<'_>>(request, "context")?.arguments,
+        Some(_) => required_param::<Others<'_>>(request, "context")?.arguments,
         None => None,
     };
     let arguments = string_map(arguments).ok_or_else(|| {
@@ -151,18 +151,21 @@ async fn is_listed(
         }
         CompletionReference::Template { uri } => {
             let Some(resources) = &services.resources else { return Ok(false) };
-            let is_it = |resource: &Resource| resource.key() == uri;
-            Ok(resources.templates(caller).await?.iter().any(is_it)
-                || resources.list(caller).await?.iter().any(is_it))
+            let is_match = |resource: &Resource| resource.key() == uri;
+            Ok(resources.templates(caller).await?.iter().any(is_match)
+                || resources.list(caller).await?.iter().any(is_match))
         }
     }
 }
 
-fn required<'a, T: Deserialize<'a>>(request: &McpRequest<'a>, name: &str) -> Result<T, McpError> {
+fn required_param<'a, T: Deserialize<'a>>(
+    request: &McpRequest<'a>,
+    name: &str,
+) -> Result<T, McpError> {
     let Some(raw) = request.params.get(name) else {
         return Err(McpError::invalid_params(format!("`{name}` is missing")));
     };
-    strict_json::short(raw).map_err(|error| {
+    strict_json::deserialize_short(raw).map_err(|error| {
         McpError::invalid_params(format!("`{name}`: {}", strict_json::problem(&error)))
     })
 }

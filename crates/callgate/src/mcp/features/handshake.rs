@@ -41,9 +41,9 @@ pub(crate) fn discover(request: &RequestContext<'_>) -> McpResponse {
 pub(crate) fn initialize(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
     let RequestContext { mcp, inbound, request, .. } = *context;
     let settings = mcp.gateway.settings();
-    let wanted = request.params.required_text("protocolVersion")?;
+    let requested = request.params.required_text("protocolVersion")?;
     let newest = settings.protocol_version.min(Revision::NEWEST_LEGACY);
-    let revision = Revision::from_str(&wanted).unwrap_or(newest).min(newest);
+    let revision = Revision::from_str(&requested).unwrap_or(newest).min(newest);
     let declared = request.params.get("capabilities").map(Capabilities::declared).transpose();
     let declared = declared.map_err(|error| {
         let problem = strict_json::problem(&error);
@@ -88,11 +88,11 @@ fn log_client(request: &RequestContext<'_>, info: Option<&RawValue>, revision: R
     if !tracing::enabled!(tracing::Level::DEBUG) {
         return;
     }
-    let info = info.and_then(|info| strict_json::short(info).ok());
+    let info = info.and_then(|info| strict_json::deserialize_short(info).ok());
     let ClientInfo { name, version } = info.unwrap_or_default();
     let user = request.inbound.caller.user.as_ref().map(|user| &*user.name);
-    let shown = |text: Option<String>| shortened(text.unwrap_or_default());
-    let (client, version) = (shown(name), shown(version));
+    let shorten = |text: Option<String>| shortened(text.unwrap_or_default());
+    let (client, version) = (shorten(name), shorten(version));
     tracing::debug!(client, version, %revision, user, "client connected");
 }
 
@@ -105,13 +105,13 @@ fn capabilities(mcp: &Mcp) -> Map<String, Value> {
     };
     let prompts =
         if mcp.services.prompts.is_some() { json!({"listChanged": true}) } else { json!({}) };
-    let mut all = Map::new();
-    all.insert("tools".to_owned(), json!({"listChanged": true}));
-    all.insert("resources".to_owned(), resources);
-    all.insert("prompts".to_owned(), prompts);
-    all.insert("logging".to_owned(), json!({}));
+    let mut capabilities = Map::new();
+    capabilities.insert("tools".to_owned(), json!({"listChanged": true}));
+    capabilities.insert("resources".to_owned(), resources);
+    capabilities.insert("prompts".to_owned(), prompts);
+    capabilities.insert("logging".to_owned(), json!({}));
     if mcp.services.completion.is_some() {
-        all.insert("completions".to_owned(), json!({}));
+        capabilities.insert("completions".to_owned(), json!({}));
     }
-    all
+    capabilities
 }

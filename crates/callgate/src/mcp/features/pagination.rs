@@ -26,21 +26,21 @@ pub(crate) fn after(context: &RequestContext<'_>) -> Result<Option<String>, McpE
     decode_after(&cursor).map_err(|error| McpError::invalid_params(format!("`cursor`: {error}")))
 }
 
-/// Answers a list request with one page. The list consists of `own` and, if `all` is set, the items that its future
-/// returns.
+/// Answers a list request with one page. The list consists of `builtin_items` and, if `load_items` is set, the items
+/// that its future returns.
 pub(crate) fn list<T: ListItem, F: Future<Output = Result<Vec<T>, Error>> + Send + 'static>(
     context: &RequestContext<'_>,
     (method, member): (&'static str, &'static str),
-    all: Option<impl FnOnce(Context) -> F + Send + 'static>,
-    own: Vec<T>,
+    load_items: Option<impl FnOnce(Context) -> F + Send + 'static>,
+    builtin_items: Vec<T>,
 ) -> Result<McpResponse, McpError> {
     let page = ListPage { member, after: after(context)? };
-    let Some(all) = all else {
+    let Some(load_items) = load_items else {
         let settings = context.mcp.gateway.settings();
-        return Ok(McpResponse::Message(page.write(context.result(200), &settings, own)));
+        return Ok(McpResponse::Message(page.write(context.result(200), &settings, builtin_items)));
     };
-    context.run(CallTarget::of(method), all, move |mut items, call| {
-        items.extend(own);
+    context.run(CallTarget::of(method), load_items, move |mut items, call| {
+        items.extend(builtin_items);
         Ok(page.write(call.result(200), &call.mcp.gateway.settings(), items))
     })
 }

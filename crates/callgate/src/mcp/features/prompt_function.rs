@@ -11,7 +11,7 @@ use crate::upstream::BoxFuture;
 use crate::upstream::local::string_args::StringArgs;
 use crate::upstream::local::{Context, Error};
 
-type Run =
+type RunPrompt =
     dyn Fn(Context, StringArgs) -> BoxFuture<'static, Result<GetPromptResult, Error>> + Send + Sync;
 
 /// A prompt with its function.
@@ -19,7 +19,7 @@ type Run =
 pub struct PromptFunction {
     prompt: Prompt,
     requirement: Requirement,
-    run: Arc<Run>,
+    run: Arc<RunPrompt>,
 }
 
 impl PromptFunction {
@@ -70,8 +70,8 @@ pub(crate) struct LocalPrompts(pub(crate) Vec<PromptFunction>);
 
 impl Prompts for LocalPrompts {
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Prompt>, Error>> {
-        let allowed = self.0.iter().filter(|one| one.requirement.allows(&caller.grants));
-        let prompts: Vec<Prompt> = allowed.map(|one| one.prompt.clone()).collect();
+        let allowed = self.0.iter().filter(|function| function.requirement.allows(&caller.grants));
+        let prompts: Vec<Prompt> = allowed.map(|function| function.prompt.clone()).collect();
         Box::pin(async { Ok(prompts) })
     }
 
@@ -83,8 +83,8 @@ impl Prompts for LocalPrompts {
     ) -> BoxFuture<'static, Result<Option<GetPromptResult>, Error>> {
         Box::pin(async move {
             // Prompts are only called if they are in the caller's list. Access is checked again here.
-            let is_match = |one: &&PromptFunction| {
-                one.name() == name && one.requirement.allows(&context.caller.grants)
+            let is_match = |candidate: &&PromptFunction| {
+                candidate.name() == name && candidate.requirement.allows(&context.caller.grants)
             };
             let Some(function) = self.0.iter().find(is_match) else { return Ok(None) };
             (function.run)(context, StringArgs(arguments)).await.map(Some)

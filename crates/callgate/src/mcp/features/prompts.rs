@@ -40,11 +40,11 @@ pub struct Prompt {
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    arguments: Vec<Argument>,
+    arguments: Vec<PromptArgument>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Argument {
+struct PromptArgument {
     name: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     description: String,
@@ -90,13 +90,13 @@ impl Prompt {
     }
 
     fn argument(mut self, name: String, description: String, required: bool) -> Self {
-        self.arguments.push(Argument { name, description, required });
+        self.arguments.push(PromptArgument { name, description, required });
         self
     }
 
-    fn missing(&self, given: &BTreeMap<String, String>) -> Option<&str> {
+    fn missing_argument(&self, arguments: &BTreeMap<String, String>) -> Option<&str> {
         let mut required = self.arguments.iter().filter(|argument| argument.required);
-        required.find(|argument| !given.contains_key(&argument.name)).map(|it| it.name.as_str())
+        required.find(|argument| !arguments.contains_key(&argument.name)).map(|it| it.name.as_str())
     }
 }
 
@@ -144,13 +144,13 @@ impl<T: Into<Content>> From<T> for GetPromptResult {
 
 /// `prompts/list`
 pub(crate) fn list(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
-    let all = context
+    let load_prompts = context
         .mcp
         .services
         .prompts
         .clone()
         .map(|prompts| |context: Context| async move { prompts.list(&context.caller).await });
-    pagination::list(context, ("prompts/list", "prompts"), all, Vec::new())
+    pagination::list(context, ("prompts/list", "prompts"), load_prompts, Vec::new())
 }
 
 /// `prompts/get`
@@ -158,7 +158,7 @@ pub(crate) fn get(context: &RequestContext<'_>) -> Result<McpResponse, McpError>
     let params = &context.request.params;
     let name = params.required_text("name")?.into_owned();
     let arguments = params.get("arguments").filter(|arguments| arguments.get() != "null");
-    let given = string_map(arguments)
+    let argument_values = string_map(arguments)
         .ok_or_else(|| McpError::invalid_params("`arguments` must be an object of strings"))?;
     let Some(prompts) = context.mcp.services.prompts.clone() else { return Err(not_found(&name)) };
     let arguments = arguments.map(ToOwned::to_owned);
@@ -168,11 +168,11 @@ pub(crate) fn get(context: &RequestContext<'_>) -> Result<McpResponse, McpError>
         let Some(prompt) = listed.iter().find(|prompt| prompt.name == name) else {
             return Ok(Err(not_found(&name)));
         };
-        if let Some(missing) = prompt.missing(&given) {
-            let problem = format!("the argument `{missing}` is missing");
+        if let Some(missing_argument) = prompt.missing_argument(&argument_values) {
+            let problem = format!("the argument `{missing_argument}` is missing");
             return Ok(Err(McpError::invalid_params(problem)));
         }
-        let result = prompts.get(context, name.clone(), given).await?;
+        let result = prompts.get(context, name.clone(), argument_values).await?;
         Ok(result.ok_or_else(|| not_found(&name)))
     };
     context.run(target, run, |prompt, call| Ok(write(prompt?, call)))

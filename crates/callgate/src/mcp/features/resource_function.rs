@@ -12,7 +12,7 @@ use crate::upstream::local::{Context, Error};
 use crate::upstream::{BoxFuture, ResourceContents};
 
 type Contents = Option<Vec<ResourceContents>>;
-type Run = dyn Fn(Context, StringArgs, Address) -> BoxFuture<'static, Result<Contents, Error>>
+type RunResource = dyn Fn(Context, StringArgs, Address) -> BoxFuture<'static, Result<Contents, Error>>
     + Send
     + Sync;
 
@@ -91,7 +91,7 @@ impl<T: IntoContents> IntoContents for Option<T> {
 pub struct ResourceFunction {
     resource: Resource,
     requirement: Requirement,
-    run: Arc<Run>,
+    run: Arc<RunResource>,
 }
 
 impl ResourceFunction {
@@ -113,7 +113,7 @@ impl ResourceFunction {
 
     /// Returns the URI template without the names of its variables. No two resources may have the same form,
     /// because only the first would be used.
-    pub(crate) fn form(&self) -> String {
+    pub(crate) fn uri_without_names(&self) -> String {
         let parts = self.uri().split('{').enumerate().map(|(number, part)| match number {
             0 => part.to_owned(),
             _ => part.split_once('}').map_or_else(String::new, |(_, rest)| format!("{{}}{rest}")),
@@ -161,12 +161,12 @@ impl LocalResources {
     /// Finds the function for a URI. Also returns the values of the variables in the URI. A fixed URI takes precedence
     /// over a template.
     fn find(&self, uri: &str) -> Option<(&ResourceFunction, BTreeMap<String, String>)> {
-        let of = |is_template: bool| {
+        let find_first = |is_template: bool| {
             let mut functions =
                 self.functions.iter().filter(|function| function.is_template() == is_template);
             functions.find_map(|function| Some((function, parts(function.uri(), uri)?)))
         };
-        of(false).or_else(|| of(true))
+        find_first(false).or_else(|| find_first(true))
     }
 
     fn listed(
@@ -174,10 +174,10 @@ impl LocalResources {
         caller: &Caller,
         is_template: bool,
     ) -> BoxFuture<'_, Result<Vec<Resource>, Error>> {
-        let allowed = self.functions.iter().filter(|one| {
-            one.is_template() == is_template && one.requirement.allows(&caller.grants)
+        let allowed = self.functions.iter().filter(|function| {
+            function.is_template() == is_template && function.requirement.allows(&caller.grants)
         });
-        let listed = allowed.map(|one| one.resource.clone()).collect();
+        let listed = allowed.map(|function| function.resource.clone()).collect();
         Box::pin(async { Ok(listed) })
     }
 }
@@ -199,11 +199,11 @@ impl Resources for LocalResources {
         Box::pin(async move {
             let found = self.find(&uri);
             let is_allowed =
-                |one: &ResourceFunction| one.requirement.allows(&context.caller.grants);
-            let Some((function, parts)) = found.filter(|(one, _)| is_allowed(one)) else {
+                |function: &ResourceFunction| function.requirement.allows(&context.caller.grants);
+            let Some((function, parts)) = found.filter(|(function, _)| is_allowed(function)) else {
                 return Ok(None);
             };
-            let mime_type = function.resource.about.mime_type.clone();
+            let mime_type = function.resource.info.mime_type.clone();
             (function.run)(context, StringArgs(parts), Address { uri, mime_type }).await
         })
     }
@@ -228,12 +228,12 @@ fn parts(pattern: &str, uri: &str) -> Option<BTreeMap<String, String>> {
     let mut parts = BTreeMap::new();
     loop {
         let (name, after) = pattern.split_once('}')?;
-        let (part, others, next) = match after.split_once('{') {
+        let (part, remainder, next) = match after.split_once('{') {
             // The last variable extends to the end of the URI, without the suffix of the template.
             None => (rest.strip_suffix(after)?, "", None),
-            Some((between, next)) => {
-                let (part, others) = rest.split_once(between)?;
-                (part, others, Some(next))
+            Some((separator, next)) => {
+                let (part, remainder) = rest.split_once(separator)?;
+                (part, remainder, Some(next))
             }
         };
         if part.is_empty() || part.contains('/') {
@@ -241,7 +241,7 @@ fn parts(pattern: &str, uri: &str) -> Option<BTreeMap<String, String>> {
         }
         parts.insert(name.to_owned(), crate::wire::percent::decoded(part)?.into_owned());
         match next {
-            Some(next) => (rest, pattern) = (others, next),
+            Some(next) => (rest, pattern) = (remainder, next),
             None => return Some(parts),
         }
     }
@@ -252,21 +252,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_fits_a_template_or_not() {
-        let of = |pattern, uri| {
+    fn uris_are_matched_against_templates_and_variables_are_decoded() {
+        let matched = |pattern, uri| {
             parts(pattern, uri).map(|parts| parts.into_values().collect::<Vec<_>>().join("|"))
         };
-        assert_eq!(of("a://b", "a://b").as_deref(), Some(""));
-        assert_eq!(of("a://b", "a://bc"), None);
-        assert_eq!(of("a://{x}", "a://1").as_deref(), Some("1"));
-        assert_eq!(of("a://{x}", "a://"), None);
-        assert_eq!(of("a://{x}", "a://1/2"), None);
-        assert_eq!(of("a://{x}", "a://caf%C3%A9%2F1").as_deref(), Some("café/1"));
-        assert_eq!(of("a://{x}", "a://%ff"), None);
-        assert_eq!(of("a://{x}/data/{y}", "a://1/data/2").as_deref(), Some("1|2"));
-        assert_eq!(of("a://{x}/data", "a://1/data").as_deref(), Some("1"));
-        assert_eq!(of("a://{x}/data", "a://1/dat"), None);
-        assert_eq!(of("a://{x}.{y}", "a://1.2.3").as_deref(), Some("1|2.3"));
-        assert_eq!(of("a://{x}.json", "a://b.json.json").as_deref(), Some("b.json"));
+        assert_eq!(matched("a://b", "a://b").as_deref(), Some(""));
+        assert_eq!(matched("a://b", "a://bc"), None);
+        assert_eq!(matched("a://{x}", "a://1").as_deref(), Some("1"));
+        assert_eq!(matched("a://{x}", "a://"), None);
+        assert_eq!(matched("a://{x}", "a://1/2"), None);
+        assert_eq!(matched("a://{x}", "a://caf%C3%A9%2F1").as_deref(), Some("café/1"));
+        assert_eq!(matched("a://{x}", "a://%ff"), None);
+        assert_eq!(matched("a://{x}/data/{y}", "a://1/data/2").as_deref(), Some("1|2"));
+        assert_eq!(matched("a://{x}/data", "a://1/data").as_deref(), Some("1"));
+        assert_eq!(matched("a://{x}/data", "a://1/dat"), None);
+        assert_eq!(matched("a://{x}.{y}", "a://1.2.3").as_deref(), Some("1|2.3"));
+        assert_eq!(matched("a://{x}.json", "a://b.json.json").as_deref(), Some("b.json"));
     }
 }

@@ -59,12 +59,12 @@ pub trait Resources: Send + Sync + fmt::Debug {
 pub struct Resource {
     uri: String,
     #[serde(flatten)]
-    pub(super) about: About,
+    pub(super) info: ResourceInfo,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct About {
+pub(super) struct ResourceInfo {
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
@@ -75,21 +75,21 @@ pub(super) struct About {
 impl Resource {
     /// Creates a resource.
     pub fn new(uri: impl Into<String>, name: impl Into<String>) -> Self {
-        let about = About { name: name.into(), description: None, mime_type: None };
-        Self { uri: uri.into(), about }
+        let info = ResourceInfo { name: name.into(), description: None, mime_type: None };
+        Self { uri: uri.into(), info }
     }
 
     /// Sets the description.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
-        self.about.description = Some(description.into());
+        self.info.description = Some(description.into());
         self
     }
 
     /// Sets the MIME type, such as `text/plain`.
     #[must_use]
     pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
-        self.about.mime_type = Some(mime_type.into());
+        self.info.mime_type = Some(mime_type.into());
         self
     }
 }
@@ -105,12 +105,12 @@ impl ListItem for Resource {
 struct Template {
     uri_template: String,
     #[serde(flatten)]
-    about: About,
+    info: ResourceInfo,
 }
 
 impl From<Resource> for Template {
-    fn from(Resource { uri, about }: Resource) -> Self {
-        Self { uri_template: uri, about }
+    fn from(Resource { uri, info }: Resource) -> Self {
+        Self { uri_template: uri, info }
     }
 }
 
@@ -125,22 +125,27 @@ pub(crate) fn list(context: &RequestContext<'_>) -> Result<McpResponse, McpError
     let tools = Resource::new(TOOLS_URI, "tools")
         .description("The tools that you may use, as JSON.")
         .mime_type("application/json");
-    let all =
+    let load_resources =
         context.mcp.services.resources.clone().map(|resources| {
             |context: Context| async move { resources.list(&context.caller).await }
         });
-    pagination::list(context, ("resources/list", "resources"), all, vec![tools])
+    pagination::list(context, ("resources/list", "resources"), load_resources, vec![tools])
 }
 
 /// `resources/templates/list`
 pub(crate) fn list_templates(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
-    let all = context.mcp.services.resources.clone().map(|resources| {
+    let load_templates = context.mcp.services.resources.clone().map(|resources| {
         |context: Context| async move {
             let templates = resources.templates(&context.caller).await?;
             Ok(templates.into_iter().map(Template::from).collect())
         }
     });
-    pagination::list(context, ("resources/templates/list", "resourceTemplates"), all, Vec::new())
+    pagination::list(
+        context,
+        ("resources/templates/list", "resourceTemplates"),
+        load_templates,
+        Vec::new(),
+    )
 }
 
 /// `resources/read`
@@ -188,5 +193,5 @@ fn read_tools(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
     result.bytes(b"}]");
     result.cache(settings.list_ttl_ms, "private");
     let message = result.finish(&settings);
-    Ok(McpResponse::Message(mcp.reserved(inbound.caller, message)?))
+    Ok(McpResponse::Message(mcp.reserve(inbound.caller, message)?))
 }

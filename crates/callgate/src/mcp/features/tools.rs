@@ -37,16 +37,16 @@ pub(crate) fn list(context: &RequestContext<'_>) -> Result<McpResponse, McpError
     let settings = mcp.gateway.settings();
     let after = pagination::after(context)?;
     let limit = PageLimit { tools: settings.page_size as usize, bytes: MAX_PAGE_BYTES };
-    let shape = ToolFormat::of(negotiated.revision);
-    let (tools, last) = mcp.gateway.list_after(inbound.caller, shape, after.as_deref(), limit);
+    let format = ToolFormat::of(negotiated.revision);
+    let (tools, last) = mcp.gateway.list_after(inbound.caller, format, after.as_deref(), limit);
     let mut result = context.result(0);
     result.member("tools").push(b'[');
     result.slices(tools);
     result.bytes(b"]");
     if after.is_some() {
-        mcp.unread_pages.next_page(negotiated.scope);
+        mcp.unread_pages.record_next_page(negotiated.scope);
     } else if last.is_some() {
-        mcp.unread_pages.first_page(negotiated.scope);
+        mcp.unread_pages.record_first_page(negotiated.scope);
     }
     if let Some(last) = last {
         result.value("nextCursor", &encode_after(last.as_str()));
@@ -63,7 +63,7 @@ pub(crate) fn list(context: &RequestContext<'_>) -> Result<McpResponse, McpError
 /// `tools/call`
 pub(crate) async fn call(context: &RequestContext<'_>) -> Result<McpResponse, McpError> {
     let RequestContext { mcp, inbound, request, ref negotiated } = *context;
-    mcp.unread_pages.called(negotiated.scope, inbound.caller);
+    mcp.unread_pages.warn_if_unread(negotiated.scope, inbound.caller);
     let notifier = Notifier::new(request, negotiated.revision)?;
     let name = request.params.required_text("name")?;
     let arguments = request.params.get("arguments").filter(|arguments| arguments.get() != "null");
@@ -80,7 +80,7 @@ pub(crate) async fn call(context: &RequestContext<'_>) -> Result<McpResponse, Mc
     if let (true, Some(headers)) = (negotiated.revision.is_modern(), inbound.headers) {
         param_headers::check(&tool.entry.headers, arguments, headers)?;
     }
-    if is_answered_at_once(context, &tool, arguments) {
+    if can_reply_immediately(context, &tool, arguments) {
         let (caller, id, client) = (inbound.caller, request.id, Client::default());
         let call = ToolCall { mcp, caller, id, negotiated, tool: &tool, name: &name, arguments };
         return Ok(McpResponse::Message(call.run(&client).await.message));
@@ -96,21 +96,21 @@ pub(crate) async fn call(context: &RequestContext<'_>) -> Result<McpResponse, Mc
 /// Returns `true` if a call needs no [`RunningCall`](crate::mcp::RunningCall), because it sends no notifications and
 /// waits at most for the check of a large result. Returns `false` over stdio and in a batch, because the call must not
 /// delay other messages.
-fn is_answered_at_once(
+fn can_reply_immediately(
     context: &RequestContext<'_>,
     tool: &FoundTool,
     arguments: Option<&RawValue>,
 ) -> bool {
     let RequestContext { inbound, request, negotiated, .. } = context;
-    let asks_for_more = |name: &str| request.params.get(name).is_some();
+    let has_param = |name: &str| request.params.get(name).is_some();
     tool.is_immediate()
         && arguments.is_none_or(|arguments| arguments.get().len() <= MAX_INLINE)
         && inbound.connection.is_none()
         && inbound.caller.batch().is_none()
         && negotiated.log_level.is_none()
         && request.meta.get(META_LOG_LEVEL).is_none()
-        && !asks_for_more("requestState")
-        && !asks_for_more("inputResponses")
+        && !has_param("requestState")
+        && !has_param("inputResponses")
 }
 
 /// Returns a result with `isError` for a call that did not start.
@@ -162,9 +162,9 @@ impl<'a> ToolCall<'a> {
                     CallOutput::Content(content) => self.content_result(content).await,
                 };
                 match reservation.at_least(message.len()) {
-                    Ok(()) => message.holding(reservation).into(),
-                    Err(over) => {
-                        let (error, id) = (CallError::from(over), mcp.gateway.next_call_id());
+                    Ok(()) => message.with_reservation(reservation).into(),
+                    Err(exceeded) => {
+                        let (error, id) = (CallError::from(exceeded), mcp.gateway.next_call_id());
                         self.error_reply(error.logged(caller, self.name, id))
                     }
                 }
@@ -398,12 +398,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn compact_json_is_escaped_as_serde_json_does(text in ".*", number: i64) {
+        fn compact_json_is_escaped_like_serde_json(text in ".*", number: i64) {
             let json = json!({"a": text, "b": [text, number], "\\\"": null}).to_string();
-            let (mut fast, mut expected) = (Vec::new(), Vec::new());
-            write_json_as_text(&mut fast, &json);
+            let (mut actual, mut expected) = (Vec::new(), Vec::new());
+            write_json_as_text(&mut actual, &json);
             write_json(&mut expected, &json);
-            prop_assert_eq!(fast, expected);
+            prop_assert_eq!(actual, expected);
         }
     }
 }

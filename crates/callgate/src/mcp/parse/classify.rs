@@ -26,7 +26,7 @@ use std::str::FromStr as _;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::envelope::{Members, read_message};
+use super::envelope::{RawMembers, read_message};
 use super::headers::{self, Header, Headers, decode};
 use super::method::McpMethod;
 use crate::mcp::McpError;
@@ -62,12 +62,12 @@ pub enum InboundKind {
 pub(crate) enum Route<'a> {
     /// A request with its revision and capabilities in `_meta`.
     Modern(McpRequest<'a>),
-    /// A message of a legacy client. `claimed` is the revision in the version header.
-    Legacy { claimed: Option<Revision>, message: Message<'a> },
+    /// A message of a legacy client. `header_revision` is the revision in the version header.
+    Legacy { header_revision: Option<Revision>, message: McpMessage<'a> },
     /// A batch. Each invalid message has its own error.
-    Batch { claimed: Option<Revision>, messages: Vec<Result<Message<'a>, McpError>> },
+    Batch { header_revision: Option<Revision>, messages: Vec<Result<McpMessage<'a>, McpError>> },
     /// A legacy client opens its notification stream.
-    OpenStream { claimed: Option<Revision> },
+    OpenStream { header_revision: Option<Revision> },
     /// A legacy client ends its session.
     EndSession,
 }
@@ -79,7 +79,7 @@ impl Route<'_> {
             Self::Modern(request) => request.method.depends_on_tools(),
             Self::Legacy { message, .. } => message.depends_on_tools(),
             Self::Batch { messages, .. } => {
-                messages.iter().flatten().any(Message::depends_on_tools)
+                messages.iter().flatten().any(McpMessage::depends_on_tools)
             }
             Self::OpenStream { .. } => true,
             Self::EndSession => false,
@@ -89,13 +89,13 @@ impl Route<'_> {
 
 /// A JSON-RPC message.
 #[derive(Debug)]
-pub(crate) enum Message<'a> {
+pub(crate) enum McpMessage<'a> {
     Request(McpRequest<'a>),
-    Notification { method: Cow<'a, str>, params: Members<'a> },
+    Notification { method: Cow<'a, str>, params: RawMembers<'a> },
     Response { id: &'a RawValue, outcome: RpcResult<'a> },
 }
 
-impl Message<'_> {
+impl McpMessage<'_> {
     fn depends_on_tools(&self) -> bool {
         matches!(self, Self::Request(request) if request.method.depends_on_tools())
     }
@@ -110,8 +110,8 @@ pub(crate) struct McpRequest<'a> {
     pub(crate) method: McpMethod,
     /// Name of the method.
     pub(crate) method_name: Cow<'a, str>,
-    pub(crate) params: Members<'a>,
-    pub(crate) meta: Members<'a>,
+    pub(crate) params: RawMembers<'a>,
+    pub(crate) meta: RawMembers<'a>,
 }
 
 /// Classifies a message. `newest` is the newest revision that the server offers.
@@ -127,29 +127,31 @@ pub(crate) fn classify<'a>(
             return Err(McpError::new(405, INVALID_REQUEST, "this revision allows only POST"));
         }
         // Clients of the old HTTP+SSE transport would wait for an event that this server never sends.
-        InboundKind::OpenStream if headers.is_some_and(is_bare) => {
+        InboundKind::OpenStream if headers.is_some_and(lacks_protocol_headers) => {
             let message = "GET opens the event stream of a session: POST `initialize` first, and \
                            send `Mcp-Session-Id`; this server has no HTTP+SSE transport";
             return Err(McpError::new(405, INVALID_REQUEST, message));
         }
-        InboundKind::OpenStream => return Ok(Route::OpenStream { claimed: claimed(headers)? }),
+        InboundKind::OpenStream => {
+            return Ok(Route::OpenStream { header_revision: header_revision(headers)? });
+        }
         InboundKind::EndSession => return Ok(Route::EndSession),
     }
     if body.trim_start().starts_with('[') {
         return batch(kind, headers, body);
     }
     let request = match read_message(body)? {
-        Message::Request(request) => request,
-        Message::Response { .. } if is_modern_header(headers) => {
+        McpMessage::Request(request) => request,
+        McpMessage::Response { .. } if is_modern_header(headers) => {
             let problem = "clients of this revision send no responses";
             return Err(McpError::bad_request(INVALID_REQUEST, problem));
         }
         // The specification defines no header rules for modern notifications.
-        message => return Ok(Route::Legacy { claimed: None, message }),
+        message => return Ok(Route::Legacy { header_revision: None, message }),
     };
     let has_version = request.meta.get(META_VERSION).is_some();
-    let is_whole = has_version && request.meta.get(META_CAPABILITIES).is_some();
-    let is_handshake = request.method == McpMethod::Initialize && !is_whole;
+    let has_complete_meta = has_version && request.meta.get(META_CAPABILITIES).is_some();
+    let is_handshake = request.method == McpMethod::Initialize && !has_complete_meta;
     if has_version && !is_handshake {
         let id = request.id;
         return check_modern(request, headers, newest).map_err(|error| error.with_id(id));
@@ -157,13 +159,13 @@ pub(crate) fn classify<'a>(
     if !is_handshake && newest.is_modern() && is_modern_header(headers) {
         return Err(missing_meta(&request.meta).with_id(request.id));
     }
-    let claimed = match claimed(headers) {
+    let header_revision = match header_revision(headers) {
         // The handshake itself negotiates the revision, so the header is ignored.
         _ if is_handshake => None,
         Err(error) => return Err(error.with_id(request.id)),
-        Ok(claimed) => claimed,
+        Ok(header_revision) => header_revision,
     };
-    Ok(Route::Legacy { claimed, message: Message::Request(request) })
+    Ok(Route::Legacy { header_revision, message: McpMessage::Request(request) })
 }
 
 /// Checks a modern request. The checks have this order:
@@ -192,13 +194,13 @@ fn check_modern<'a>(
         return Err(legacy_only(&version, newest));
     }
     if let Some(headers) = headers {
-        same_header(headers, headers::PROTOCOL_VERSION, &version)?;
+        check_header(headers, headers::PROTOCOL_VERSION, &version)?;
     }
     if !Revision::from_str(&version).is_ok_and(Revision::is_modern) {
         return Err(unsupported(&version, newest));
     }
     if let Some(headers) = headers {
-        same_header(headers, headers::METHOD, &request.method_name)?;
+        check_header(headers, headers::METHOD, &request.method_name)?;
         check_name(&request, headers)?;
     }
     Ok(Route::Modern(request))
@@ -226,13 +228,14 @@ fn unsupported(version: &str, newest: Revision) -> McpError {
     McpError::bad_request(UNSUPPORTED_VERSION, message).with_data(data)
 }
 
-fn missing_meta(meta: &Members<'_>) -> McpError {
-    let is = |key: &str, start: char| meta.get(key).is_some_and(|raw| raw.get().starts_with(start));
+fn missing_meta(meta: &RawMembers<'_>) -> McpError {
+    let value_starts_with =
+        |key: &str, start: char| meta.get(key).is_some_and(|raw| raw.get().starts_with(start));
     let missing: Vec<String> =
         [(META_VERSION, '"', "a string"), (META_CAPABILITIES, '{', "an object")]
             .into_iter()
-            .filter(|(key, start, _)| !is(key, *start))
-            .map(|(key, _, form)| format!("`{key}`, {form}"))
+            .filter(|(key, start, _)| !value_starts_with(key, *start))
+            .map(|(key, _, expected)| format!("`{key}`, {expected}"))
             .collect();
     let message = format!("`params._meta` must have {}", missing.join(", and "));
     McpError::bad_request(INVALID_PARAMS, message)
@@ -242,30 +245,31 @@ fn missing_meta(meta: &Members<'_>) -> McpError {
 fn check_name(request: &McpRequest<'_>, headers: &dyn Headers) -> Result<(), McpError> {
     let Some(member) = request.method.name_member() else { return Ok(()) };
     match request.params.get(member).and_then(text) {
-        Some(name) => same_header(headers, headers::NAME, &name),
+        Some(name) => check_header(headers, headers::NAME, &name),
         // The method reports that the parameter is missing.
         None if headers.header(headers::NAME) == Header::Absent => Ok(()),
-        None => {
-            Err(mismatch(headers::NAME, "is present, but the body has no value to compare it with"))
-        }
+        None => Err(header_mismatch(
+            headers::NAME,
+            "is present, but the body has no value to compare it with",
+        )),
     }
 }
 
-fn same_header(headers: &dyn Headers, name: &str, expected: &str) -> Result<(), McpError> {
+fn check_header(headers: &dyn Headers, name: &str, expected: &str) -> Result<(), McpError> {
     match headers.header(name) {
         Header::One(value) if decode(value).is_some_and(|value| value == expected) => Ok(()),
-        Header::One(_) => Err(mismatch(name, "does not match the body")),
-        Header::Absent => Err(mismatch(name, "is missing")),
-        Header::Unusable => Err(mismatch(name, "occurs twice or is not plain text")),
+        Header::One(_) => Err(header_mismatch(name, "does not match the body")),
+        Header::Absent => Err(header_mismatch(name, "is missing")),
+        Header::Unusable => Err(header_mismatch(name, "occurs twice or is not plain text")),
     }
 }
 
-pub(crate) fn mismatch(header: &str, problem: &str) -> McpError {
+pub(crate) fn header_mismatch(header: &str, problem: &str) -> McpError {
     McpError::bad_request(HEADER_MISMATCH, format!("the header `{header}` {problem}"))
 }
 
 /// Returns `true` if the headers contain no session, no revision and no last event id.
-fn is_bare(headers: &dyn Headers) -> bool {
+fn lacks_protocol_headers(headers: &dyn Headers) -> bool {
     [headers::SESSION_ID, headers::PROTOCOL_VERSION, headers::LAST_EVENT_ID]
         .iter()
         .all(|name| headers.header(name) == Header::Absent)
@@ -284,7 +288,7 @@ fn is_modern_header(headers: Option<&dyn Headers>) -> bool {
 }
 
 /// Returns the revision in the version header of a legacy message.
-fn claimed(headers: Option<&dyn Headers>) -> Result<Option<Revision>, McpError> {
+fn header_revision(headers: Option<&dyn Headers>) -> Result<Option<Revision>, McpError> {
     let Some(headers) = headers else { return Ok(None) };
     let version = match headers.header(headers::PROTOCOL_VERSION) {
         Header::Absent => return Ok(None),
@@ -313,22 +317,24 @@ fn batch<'a>(
     headers: Option<&dyn Headers>,
     body: &'a str,
 ) -> Result<Route<'a>, McpError> {
-    let refused = |problem: &str| McpError::bad_request(INVALID_REQUEST, problem.to_owned());
+    let batch_error = |problem: &str| McpError::bad_request(INVALID_REQUEST, problem.to_owned());
     let raw = jsonrpc::batch(body)
         .map_err(|error| McpError::bad_request(error.code(), error.to_string()))?;
     if is_modern_header(headers) {
-        return Err(refused("this revision does not support batches"));
+        return Err(batch_error("this revision does not support batches"));
     }
-    let claimed = claimed(headers)?;
+    let header_revision = header_revision(headers)?;
     let messages: Vec<_> = raw.into_iter().map(|message| read_message(message.get())).collect();
     for message in messages.iter().flatten() {
-        let Message::Request(request) = message else { continue };
+        let McpMessage::Request(request) = message else { continue };
         if request.meta.get(META_VERSION).is_some() {
-            return Err(refused("a request with its own revision in `_meta` cannot be in a batch"));
+            return Err(batch_error(
+                "a request with its own revision in `_meta` cannot be in a batch",
+            ));
         }
         if request.method == McpMethod::Initialize && kind != InboundKind::RawRequest {
-            return Err(refused("`initialize` cannot be in a batch"));
+            return Err(batch_error("`initialize` cannot be in a batch"));
         }
     }
-    Ok(Route::Batch { claimed, messages })
+    Ok(Route::Batch { header_revision, messages })
 }

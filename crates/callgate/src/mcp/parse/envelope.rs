@@ -8,7 +8,7 @@ use serde::de::{
 };
 use serde_json::value::RawValue;
 
-use super::classify::{McpRequest, Message};
+use super::classify::{McpMessage, McpRequest};
 use super::method::McpMethod;
 use crate::mcp::McpError;
 use crate::wire::jsonrpc::{self, Envelope, EnvelopeError, INVALID_PARAMS};
@@ -22,12 +22,12 @@ const MAX_READ_AGAIN: usize = 64 * 1024;
 const MAX_DIGITS: usize = 20;
 
 /// Reads a message. If `params` is not a valid object, the message is read again to report the error.
-pub(crate) fn read_message(body: &str) -> Result<Message<'_>, McpError> {
-    match Envelope::<Params<'_>>::read(body) {
+pub(crate) fn read_message(body: &str) -> Result<McpMessage<'_>, McpError> {
+    match Envelope::<McpParams<'_>>::read(body) {
         Ok(envelope) => message(envelope, |params| params.unwrap_or_default().checked()),
         Err(error) => message(
             Envelope::<&RawValue>::parse(body).map_err(|error| invalid(&error))?,
-            |params| Params::parse(params, &error),
+            |params| McpParams::parse(params, &error),
         ),
     }
 }
@@ -38,27 +38,27 @@ fn invalid(error: &EnvelopeError) -> McpError {
 
 fn message<'a, P>(
     envelope: Envelope<'a, P>,
-    read_params: impl FnOnce(Option<P>) -> Result<Params<'a>, McpError>,
-) -> Result<Message<'a>, McpError> {
+    read_params: impl FnOnce(Option<P>) -> Result<McpParams<'a>, McpError>,
+) -> Result<McpMessage<'a>, McpError> {
     let id = envelope.id;
     if id.is_some_and(|id| !is_id(id.get())) {
         return Err(invalid(&EnvelopeError::invalid("`id` must be a string or an integer")));
     }
     let request = match envelope.message() {
-        Ok(jsonrpc::Message::Response { id, outcome }) => {
-            return Ok(Message::Response { id, outcome });
+        Ok(jsonrpc::RpcMessage::Response { id, outcome }) => {
+            return Ok(McpMessage::Response { id, outcome });
         }
-        Ok(jsonrpc::Message::Request(request)) => request,
+        Ok(jsonrpc::RpcMessage::Request(request)) => request,
         Err(error) => return Err(invalid(&error).with_optional_id(id)),
     };
     let method_name = request.method;
     match (id, read_params(request.params)) {
-        (Some(id), Ok(Params { members: params, meta })) => {
+        (Some(id), Ok(McpParams { members: params, meta })) => {
             let method = McpMethod::of(&method_name);
-            Ok(Message::Request(McpRequest { id, method, method_name, params, meta }))
+            Ok(McpMessage::Request(McpRequest { id, method, method_name, params, meta }))
         }
         (None, Ok(params)) => {
-            Ok(Message::Notification { method: method_name, params: params.members })
+            Ok(McpMessage::Notification { method: method_name, params: params.members })
         }
         (Some(id), Err(error)) => Err(error.with_id(id)),
         (None, Err(error)) => Err(error.for_notification()),
@@ -87,20 +87,20 @@ pub(crate) fn is_id(raw: &str) -> bool {
 
 /// `params`, with `_meta` in a separate field.
 #[derive(Debug, Default)]
-struct Params<'a> {
-    members: Members<'a>,
-    meta: Members<'a>,
+struct McpParams<'a> {
+    members: RawMembers<'a>,
+    meta: RawMembers<'a>,
 }
 
-impl<'de> Deserialize<'de> for Params<'de> {
+impl<'de> Deserialize<'de> for McpParams<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut meta = None;
-        let members = deserializer.deserialize_any(MembersVisitor { meta: Some(&mut meta) })?;
+        let members = deserializer.deserialize_any(McpMembersVisitor { meta: Some(&mut meta) })?;
         Ok(Self { members, meta: meta.unwrap_or_default() })
     }
 }
 
-impl<'a> Params<'a> {
+impl<'a> McpParams<'a> {
     /// Reads `params` again after `error`, to find out whether the error is in `params` or in `_meta`. Long `params`
     /// are not read again, because reading takes up to 5 ms for each of the two objects.
     fn parse(raw: Option<&'a RawValue>, error: &serde_json::Error) -> Result<Self, McpError> {
@@ -111,8 +111,8 @@ impl<'a> Params<'a> {
         if raw.is_some_and(|raw| !raw.get().starts_with(['{', '[', 'n'])) {
             return Err(invalid(&EnvelopeError::invalid("`params` must be an object")));
         }
-        let members = Members::parse("params", raw)?;
-        let meta = Members::parse("params._meta", members.get("_meta"))?;
+        let members = RawMembers::parse("params", raw)?;
+        let meta = RawMembers::parse("params._meta", members.get("_meta"))?;
         Ok(Self { members, meta })
     }
 
@@ -124,23 +124,23 @@ impl<'a> Params<'a> {
 
 /// The members of an object with unique keys.
 #[derive(Debug, Default)]
-pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(crate) struct RawMembers<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
-impl<'de> Deserialize<'de> for Members<'de> {
+impl<'de> Deserialize<'de> for RawMembers<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(MembersVisitor { meta: None })
+        deserializer.deserialize_any(McpMembersVisitor { meta: None })
     }
 }
 
 /// Reads at most one member more than [`MAX_MEMBERS`], and skips the rest. Must be used with `deserialize_any`, because
 /// `deserialize_map` would copy a string of any length into its error.
-struct MembersVisitor<'m, 'a> {
+struct McpMembersVisitor<'m, 'a> {
     /// If set, `_meta` is stored here instead of among the members.
-    meta: Option<&'m mut Option<Members<'a>>>,
+    meta: Option<&'m mut Option<RawMembers<'a>>>,
 }
 
-impl<'de> Visitor<'de> for MembersVisitor<'_, 'de> {
-    type Value = Members<'de>;
+impl<'de> Visitor<'de> for McpMembersVisitor<'_, 'de> {
+    type Value = RawMembers<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
@@ -152,17 +152,17 @@ impl<'de> Visitor<'de> for MembersVisitor<'_, 'de> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self::Value, A::Error> {
         #[derive(serde::Deserialize)]
-        struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+        struct MemberName<'a>(#[serde(borrow)] Cow<'a, str>);
         // Most objects have two or three members.
-        let mut members = Members(Vec::with_capacity(4));
-        while let Some(Key(key)) = map.next_key()? {
+        let mut members = RawMembers(Vec::with_capacity(4));
+        while let Some(MemberName(key)) = map.next_key()? {
             let meta = self.meta.as_deref_mut().filter(|_| key == "_meta");
             if members.get(&key).is_some() || meta.as_ref().is_some_and(|meta| meta.is_some()) {
                 return Err(A::Error::custom(format_args!("the key `{key}` is duplicated")));
             }
             match meta {
                 Some(meta) => {
-                    *meta = Some(map.next_value::<Option<Members<'de>>>()?.unwrap_or_default());
+                    *meta = Some(map.next_value::<Option<RawMembers<'de>>>()?.unwrap_or_default());
                 }
                 None => members.0.push((key, map.next_value()?)),
             }
@@ -175,19 +175,22 @@ impl<'de> Visitor<'de> for MembersVisitor<'_, 'de> {
     }
 }
 
-impl<'a> Members<'a> {
+impl<'a> RawMembers<'a> {
     /// Reads an object. An absent value and null count as an empty object, because some clients send null.
     fn parse(name: &str, raw: Option<&'a RawValue>) -> Result<Self, McpError> {
-        let wrong =
-            |why| McpError::bad_request(INVALID_PARAMS, format!("`{name}` must be an object{why}"));
+        let not_an_object = |details| {
+            McpError::bad_request(INVALID_PARAMS, format!("`{name}` must be an object{details}"))
+        };
         let Some(raw) = raw.map(RawValue::get).filter(|raw| *raw != "null") else {
             return Ok(Self::default());
         };
         if !raw.starts_with('{') {
-            return Err(wrong(String::new()));
+            return Err(not_an_object(String::new()));
         }
         let members: Result<Self, _> = serde_json::from_str(raw);
-        members.map_err(|error| wrong(format!(": {}", strict_json::problem(&error))))?.checked(name)
+        members
+            .map_err(|error| not_an_object(format!(": {}", strict_json::problem(&error))))?
+            .checked(name)
     }
 
     fn checked(self, name: &str) -> Result<Self, McpError> {
@@ -199,7 +202,7 @@ impl<'a> Members<'a> {
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| *value)
     }
 
     /// Returns a member, which must be a string if it is present.
@@ -236,7 +239,7 @@ mod tests {
             r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"_meta":{},"x":1}}}}"#,
             object(64)
         );
-        assert!(matches!(read_message(&body), Ok(Message::Request(_))));
+        assert!(matches!(read_message(&body), Ok(McpMessage::Request(_))));
         assert_eq!(problem(&object(65)), "`params` has more than 64 members");
         assert_eq!(problem(&object(5000)), "`params` has more than 64 members");
         let meta = format!("{{\"_meta\":{}}}", object(65));
@@ -245,25 +248,31 @@ mod tests {
 
     #[test]
     fn duplicate_keys_are_refused_in_params_and_meta() {
-        let twice = |key: &str| format!("the key `{key}` is duplicated");
+        let duplicate_error = |key: &str| format!("the key `{key}` is duplicated");
         for (params, name, key) in [
             (r#"{"a":1,"\u0061":2}"#, "params", "a"),
             (r#"{"_meta":{},"_meta":{}}"#, "params", "_meta"),
             (r#"{"_meta":{"b":1,"b":2}}"#, "params._meta", "b"),
         ] {
-            assert_eq!(problem(params), format!("`{name}` must be an object: {}", twice(key)));
+            assert_eq!(
+                problem(params),
+                format!("`{name}` must be an object: {}", duplicate_error(key))
+            );
         }
     }
 
     #[test]
     fn long_params_with_an_error_are_not_read_again() {
-        let long = "a".repeat(70_000);
-        let meta = format!(r#"{{"x":"{long}","_meta":{{"b":1,"b":2}}}}"#);
+        let long_text = "a".repeat(70_000);
+        let meta = format!(r#"{{"x":"{long_text}","_meta":{{"b":1,"b":2}}}}"#);
         assert_eq!(problem(&meta), "`params`: the key `b` is duplicated");
-        let wrong = format!(r#"{{"x":"{long}","_meta":1}}"#);
-        assert_eq!(problem(&wrong), "`params`: invalid type: integer `1`, expected an object");
-        let text = problem(&format!("\"{long}\""));
-        assert_eq!(text, "not a JSON-RPC 2.0 request: `params` must be an object");
-        assert_eq!(problem(&format!("[\"{long}\"]")), "`params` must be an object");
+        let invalid_meta = format!(r#"{{"x":"{long_text}","_meta":1}}"#);
+        assert_eq!(
+            problem(&invalid_meta),
+            "`params`: invalid type: integer `1`, expected an object"
+        );
+        let error = problem(&format!("\"{long_text}\""));
+        assert_eq!(error, "not a JSON-RPC 2.0 request: `params` must be an object");
+        assert_eq!(problem(&format!("[\"{long_text}\"]")), "`params` must be an object");
     }
 }

@@ -49,7 +49,7 @@ pub trait Headers: Sync {
 #[cfg(any(test, fuzzing))]
 impl Headers for Vec<(&str, &str)> {
     fn header(&self, name: &str) -> Header<'_> {
-        let values = self.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let values = self.iter().filter(|(header_name, _)| header_name.eq_ignore_ascii_case(name));
         values.fold(Header::Absent, |header, (_, value)| header.and(Some(value)))
     }
 }
@@ -83,19 +83,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_beyond_ascii_are_decoded_strictly() {
+    fn base64_header_values_are_decoded_strictly() {
         assert_eq!(decode("plain").as_deref(), Some("plain"));
         assert_eq!(decode("=?base64?w6k=?=").as_deref(), Some("é"));
         assert_eq!(decode("=?base64??=").as_deref(), Some(""));
         // Not the marker for base64, so the value is literal.
         assert_eq!(decode("=?BASE64?w6k=?=").as_deref(), Some("=?BASE64?w6k=?="));
-        for wrong in ["=?base64?w6k?=", "=?base64?%%%?=", "=?base64?/w==?="] {
-            assert_eq!(decode(wrong), None, "{wrong}");
+        for invalid in ["=?base64?w6k?=", "=?base64?%%%?=", "=?base64?/w==?="] {
+            assert_eq!(decode(invalid), None, "{invalid}");
         }
     }
 
     #[test]
-    fn a_header_counts_once_and_without_the_space_around_it() {
+    fn header_values_are_trimmed_and_repeated_headers_are_unusable() {
         let headers = vec![("Mcp-Name", " a\t"), ("mcp-method", "x"), ("MCP-Method", "x")];
         assert_eq!(headers.header(NAME), Header::One("a"));
         assert_eq!(headers.header(METHOD), Header::Unusable);
@@ -109,8 +109,8 @@ mod tests {
             let header = encode(&text);
             proptest::prop_assert!(header.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
             proptest::prop_assert_eq!(header.trim(), &header);
-            let back = decode(&header);
-            proptest::prop_assert_eq!(back.as_deref(), Some(text.as_str()));
+            let decoded = decode(&header);
+            proptest::prop_assert_eq!(decoded.as_deref(), Some(text.as_str()));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::classify::mismatch;
+use super::classify::header_mismatch;
 use super::headers::{Header, Headers, decode};
 use crate::mcp::McpError;
 use crate::model::tool::HeaderParam;
@@ -23,15 +23,17 @@ pub(crate) fn check(
         let argument = arguments.and_then(|it| argument_at(&mut parsed, it, path, is_used));
         match (argument, headers.header(header)) {
             (None, Header::Absent) => {}
-            (None, _) => return Err(mismatch(header, "is present, but its argument is not")),
-            (Some(_), Header::Absent) => return Err(mismatch(header, "is missing")),
+            (None, _) => {
+                return Err(header_mismatch(header, "is present, but its argument is not"));
+            }
+            (Some(_), Header::Absent) => return Err(header_mismatch(header, "is missing")),
             (Some(_), Header::Unusable) => {
-                return Err(mismatch(header, "occurs twice or is not plain text"));
+                return Err(header_mismatch(header, "occurs twice or is not plain text"));
             }
             (Some(argument), Header::One(value)) => match decode(value) {
-                None => return Err(mismatch(header, "is not valid Base64")),
+                None => return Err(header_mismatch(header, "is not valid Base64")),
                 Some(value) if matches(&value, argument) => {}
-                Some(_) => return Err(mismatch(header, "does not match the body")),
+                Some(_) => return Err(header_mismatch(header, "does not match the body")),
             },
         }
     }
@@ -48,16 +50,16 @@ fn argument_at<'a, 'p>(
     path: &'p [Box<str>],
     is_used: impl Fn(&str) -> bool,
 ) -> Option<&'a RawValue> {
-    let mut at = arguments;
+    let mut value = arguments;
     for (depth, name) in path.iter().enumerate() {
         let parent = path.get(..depth)?;
-        if !parsed.iter().any(|(known, _)| *known == parent) {
-            parsed.push((parent, members_named(at.get(), &is_used).unwrap_or_default()));
+        if !parsed.iter().any(|(object_path, _)| *object_path == parent) {
+            parsed.push((parent, members_named(value.get(), &is_used).unwrap_or_default()));
         }
-        let (_, object) = parsed.iter().find(|(known, _)| *known == parent)?;
-        at = object.iter().find(|(known, _)| **known == **name)?.1;
+        let (_, object) = parsed.iter().find(|(object_path, _)| *object_path == parent)?;
+        value = object.iter().find(|(key, _)| **key == **name)?.1;
     }
-    (at.get() != "null").then_some(at)
+    (value.get() != "null").then_some(value)
 }
 
 fn matches(header: &str, argument: &RawValue) -> bool {

@@ -10,13 +10,13 @@ pub(crate) fn compact(json: &str) -> Cow<'_, str> {
     if !json.bytes().any(|byte| byte <= b' ') {
         return Cow::Borrowed(json);
     }
-    let Some(first) = outer_space(json) else { return Cow::Borrowed(json) };
+    let Some(first) = find_outer_white_space(json) else { return Cow::Borrowed(json) };
     let (head, mut rest) = json.split_at(first);
     let mut out = String::with_capacity(json.len());
     out.push_str(head);
     loop {
         rest = rest.trim_start_matches([' ', '\t', '\r', '\n']);
-        match outer_space(rest) {
+        match find_outer_white_space(rest) {
             Some(next) => {
                 let (piece, after) = rest.split_at(next);
                 out.push_str(piece);
@@ -31,12 +31,12 @@ pub(crate) fn compact(json: &str) -> Cow<'_, str> {
 }
 
 /// Returns the index of the first white space outside of a string.
-fn outer_space(json: &str) -> Option<usize> {
-    let (bytes, mut at) = (json.as_bytes(), 0);
-    while let Some(byte) = bytes.get(at) {
-        at += match byte {
-            b' ' | b'\t' | b'\r' | b'\n' => return Some(at),
-            b'"' => 1 + string_len(bytes.get(at + 1..)?)?,
+fn find_outer_white_space(json: &str) -> Option<usize> {
+    let (bytes, mut index) = (json.as_bytes(), 0);
+    while let Some(byte) = bytes.get(index) {
+        index += match byte {
+            b' ' | b'\t' | b'\r' | b'\n' => return Some(index),
+            b'"' => 1 + string_len(bytes.get(index + 1..)?)?,
             _ => 1,
         };
     }
@@ -45,13 +45,13 @@ fn outer_space(json: &str) -> Option<usize> {
 
 /// Returns the length of a string, from its first character to its closing quote.
 fn string_len(text: &[u8]) -> Option<usize> {
-    let mut at = 0;
+    let mut index = 0;
     loop {
-        at += memchr2(b'"', b'\\', text.get(at..)?)?;
-        if text.get(at) == Some(&b'"') {
-            return Some(at + 1);
+        index += memchr2(b'"', b'\\', text.get(index..)?)?;
+        if text.get(index) == Some(&b'"') {
+            return Some(index + 1);
         }
-        at += 2;
+        index += 2;
     }
 }
 
@@ -70,12 +70,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn compact_json_is_the_same_value(words in proptest::collection::vec(".*", 0..8)) {
-            let value = json!({"words": words, "nested": [{"a": words.len()}, null, 1.5]});
+        fn compact_json_is_the_same_value(texts in proptest::collection::vec(".*", 0..8)) {
+            let value = json!({"texts": texts, "nested": [{"a": texts.len()}, null, 1.5]});
             let pretty = serde_json::to_string_pretty(&value).unwrap();
             prop_assert_eq!(compact(&pretty), value.to_string());
-            let back: Value = serde_json::from_str(&compact(&pretty)).unwrap();
-            prop_assert_eq!(back, value);
+            let parsed: Value = serde_json::from_str(&compact(&pretty)).unwrap();
+            prop_assert_eq!(parsed, value);
         }
     }
 }

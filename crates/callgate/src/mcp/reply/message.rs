@@ -11,52 +11,52 @@ use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 
 /// An encoded JSON-RPC message to a client.
 #[derive(Debug, Clone)]
-pub struct EncodedMessage(Parts);
+pub struct EncodedMessage(MessageBytes);
 
 #[derive(Debug, Clone)]
-enum Parts {
+enum MessageBytes {
     One(Bytes),
     Many(Vec<Bytes>),
 }
 
 impl From<Bytes> for EncodedMessage {
     fn from(message: Bytes) -> Self {
-        Self(Parts::One(message))
+        Self(MessageBytes::One(message))
     }
 }
 
 impl EncodedMessage {
     pub(crate) fn len(&self) -> usize {
         match &self.0 {
-            Parts::One(bytes) => bytes.len(),
-            Parts::Many(slices) => slices.iter().map(Bytes::len).sum(),
+            MessageBytes::One(bytes) => bytes.len(),
+            MessageBytes::Many(slices) => slices.iter().map(Bytes::len).sum(),
         }
     }
 
     /// Returns the slices of the message in order.
     pub fn into_slices(self) -> Vec<Bytes> {
         match self.0 {
-            Parts::One(bytes) => vec![bytes],
-            Parts::Many(slices) => slices,
+            MessageBytes::One(bytes) => vec![bytes],
+            MessageBytes::Many(slices) => slices,
         }
     }
 
     /// Returns the message if it consists of one slice, otherwise its slices.
     pub fn into_whole(self) -> Result<Bytes, Vec<Bytes>> {
         match self.0 {
-            Parts::One(bytes) => Ok(bytes),
-            Parts::Many(slices) => Err(slices),
+            MessageBytes::One(bytes) => Ok(bytes),
+            MessageBytes::Many(slices) => Err(slices),
         }
     }
 
     /// Keeps a budget reservation until the message has been sent.
-    pub(crate) fn holding(self, reservation: BudgetReservation) -> Self {
+    pub(crate) fn with_reservation(self, reservation: BudgetReservation) -> Self {
         Self(match self.0 {
-            Parts::One(bytes) => Parts::One(reservation.keep(bytes)),
-            Parts::Many(mut slices) => {
+            MessageBytes::One(bytes) => MessageBytes::One(reservation.keep(bytes)),
+            MessageBytes::Many(mut slices) => {
                 let last = slices.pop().unwrap_or_default();
                 slices.push(reservation.keep(last));
-                Parts::Many(slices)
+                MessageBytes::Many(slices)
             }
         })
     }
@@ -64,14 +64,14 @@ impl EncodedMessage {
     /// Decodes a response into its result or error.
     pub(crate) fn outcome(self) -> Result<serde_json::Value, RpcError> {
         #[derive(serde::Deserialize)]
-        struct Reply {
+        struct DecodedResponse {
             result: Option<serde_json::Value>,
             error: Option<RpcError>,
         }
         let bytes = self.into_slices().concat();
         match serde_json::from_slice(&bytes) {
-            Ok(Reply { error: Some(error), .. }) => Err(error),
-            Ok(Reply { result, .. }) => Ok(result.unwrap_or_default()),
+            Ok(DecodedResponse { error: Some(error), .. }) => Err(error),
+            Ok(DecodedResponse { result, .. }) => Ok(result.unwrap_or_default()),
             Err(error) => Err(RpcError::new(INTERNAL_ERROR, error.to_string())),
         }
     }
@@ -79,22 +79,22 @@ impl EncodedMessage {
     /// Encodes an error. If the id of the request could not be read, the error has no id.
     pub(crate) fn error(id: Option<&RawValue>, error: &RpcError) -> Self {
         #[derive(Serialize)]
-        struct Reply<'a> {
+        struct EncodedError<'a> {
             jsonrpc: &'static str,
             #[serde(skip_serializing_if = "Option::is_none")]
             id: Option<&'a RawValue>,
             error: &'a RpcError,
         }
-        Self::of(&Reply { jsonrpc: "2.0", id, error })
+        Self::encode(&EncodedError { jsonrpc: "2.0", id, error })
     }
 
     pub(crate) fn notification(method: &str, params: &impl Serialize) -> Self {
-        Self::of(&Request { jsonrpc: "2.0", id: None, method, params })
+        Self::encode(&OutgoingRequest { jsonrpc: "2.0", id: None, method, params })
     }
 
     /// Encodes a request to a client.
     pub(crate) fn request(id: &str, method: &str, params: &impl Serialize) -> Self {
-        Self::of(&Request { jsonrpc: "2.0", id: Some(id), method, params })
+        Self::encode(&OutgoingRequest { jsonrpc: "2.0", id: Some(id), method, params })
     }
 
     /// Joins the responses to a batch into one message.
@@ -107,17 +107,17 @@ impl EncodedMessage {
             slices.extend(message.into_slices());
         }
         slices.push(Bytes::from_static(b"]"));
-        Self(Parts::Many(slices))
+        Self(MessageBytes::Many(slices))
     }
 
-    fn of(message: &impl Serialize) -> Self {
-        Self(Parts::One(serde_json::to_vec(message).unwrap_or_default().into()))
+    fn encode(message: &impl Serialize) -> Self {
+        Self(MessageBytes::One(serde_json::to_vec(message).unwrap_or_default().into()))
     }
 }
 
 /// A request, or a notification if it has no id.
 #[derive(Serialize)]
-struct Request<'a, P> {
+struct OutgoingRequest<'a, P> {
     jsonrpc: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
@@ -223,10 +223,10 @@ impl ResultWriter {
         self.buffer.extend_from_slice(b"}}");
         let last = self.buffer.into();
         if self.slices.is_empty() {
-            return EncodedMessage(Parts::One(last));
+            return EncodedMessage(MessageBytes::One(last));
         }
         self.slices.push(last);
-        EncodedMessage(Parts::Many(self.slices))
+        EncodedMessage(MessageBytes::Many(self.slices))
     }
 }
 

@@ -62,7 +62,7 @@ enum QuotaKey {
 /// Messages since the beginning of a period.
 #[derive(Debug)]
 struct Usage {
-    began: Instant,
+    started: Instant,
     messages: AtomicUsize,
     bytes: AtomicUsize,
 }
@@ -111,15 +111,23 @@ impl LimitedRelay {
         })
     }
 
-    /// Counts a message of `more` bytes. Returns `false` if the quota would be exceeded.
-    fn use_quota(&self, key: QuotaKey, (messages, bytes): (usize, usize), more: usize) -> bool {
+    /// Counts a message of `message_size` bytes. Returns `false` if the quota would be exceeded.
+    fn use_quota(
+        &self,
+        key: QuotaKey,
+        (messages, bytes): (usize, usize),
+        message_size: usize,
+    ) -> bool {
         let now = Instant::now();
         let usage = self.usage.update(key, |usage| match usage {
-            Some(usage) if now.saturating_duration_since(usage.began) < WINDOW => Arc::clone(usage),
-            _ => Arc::new(Usage { began: now, messages: 0.into(), bytes: 0.into() }),
+            Some(usage) if now.saturating_duration_since(usage.started) < WINDOW => {
+                Arc::clone(usage)
+            }
+            _ => Arc::new(Usage { started: now, messages: 0.into(), bytes: 0.into() }),
         });
         usage.messages.fetch_add(1, Ordering::Relaxed) < messages
-            && usage.bytes.fetch_add(more, Ordering::Relaxed).saturating_add(more) <= bytes
+            && usage.bytes.fetch_add(message_size, Ordering::Relaxed).saturating_add(message_size)
+                <= bytes
     }
 }
 

@@ -11,8 +11,8 @@ use crate::upstream::client::Capabilities;
 use crate::wire::Revision;
 
 /// First byte of the content of a session id.
-const FORM: u8 = 1;
-/// Length of the content: form, revision, capabilities, user, nonce, expiry.
+const CONTENT_KIND: u8 = 1;
+/// Length of the content: kind, revision, capabilities, user, nonce, expiry.
 const CONTENT: usize = 1 + 1 + 1 + 9 + 16 + 8;
 /// Length of the signature, HMAC-SHA256.
 const SIGNATURE: usize = 32;
@@ -36,9 +36,9 @@ pub(crate) struct Session {
 impl Session {
     pub(super) fn write(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(CONTENT);
-        bytes.push(FORM);
-        let revision = Revision::ALL.iter().position(|known| *known == self.revision);
-        bytes.push(revision.and_then(|at| u8::try_from(at).ok()).unwrap_or(u8::MAX));
+        bytes.push(CONTENT_KIND);
+        let revision = Revision::ALL.iter().position(|candidate| *candidate == self.revision);
+        bytes.push(revision.and_then(|index| u8::try_from(index).ok()).unwrap_or(u8::MAX));
         bytes.push(self.capabilities.bits());
         bytes.push(self.user.is_some().into());
         bytes.extend_from_slice(&self.user.unwrap_or_default().to_be_bytes());
@@ -48,7 +48,7 @@ impl Session {
     }
 
     pub(super) fn read(content: &[u8]) -> Option<Self> {
-        let (form, rest) = content.split_first()?;
+        let (kind, rest) = content.split_first()?;
         let (revision, rest) = rest.split_first()?;
         let (capabilities, rest) = rest.split_first()?;
         let (has_user, rest) = rest.split_first()?;
@@ -56,7 +56,9 @@ impl Session {
         let (nonce, rest) = rest.split_first_chunk()?;
         let ends_at = rest.try_into().ok()?;
         Some(Self {
-            revision: *Revision::ALL.get(usize::from(*revision)).filter(|_| *form == FORM)?,
+            revision: *Revision::ALL
+                .get(usize::from(*revision))
+                .filter(|_| *kind == CONTENT_KIND)?,
             capabilities: Capabilities::from_bits(*capabilities),
             user: (*has_user == 1).then(|| i64::from_be_bytes(*user)),
             nonce: *nonce,

@@ -13,36 +13,36 @@ const MAX_SESSIONS: usize = 10_000;
 #[derive(Debug)]
 pub(crate) struct UnreadPages {
     /// Whether a page with a cursor was ever sent. Most lists have only one page.
-    is_used: AtomicBool,
+    has_sent_cursor: AtomicBool,
     /// For each session, whether the next page is still unread.
     sessions: LruCache<Scope, bool>,
 }
 
 impl Default for UnreadPages {
     fn default() -> Self {
-        Self { is_used: AtomicBool::new(false), sessions: LruCache::new(MAX_SESSIONS) }
+        Self { has_sent_cursor: AtomicBool::new(false), sessions: LruCache::new(MAX_SESSIONS) }
     }
 }
 
 impl UnreadPages {
     /// Records the first page of a list that has more pages.
-    pub(crate) fn first_page(&self, scope: Option<Scope>) {
+    pub(crate) fn record_first_page(&self, scope: Option<Scope>) {
         if let Some(scope) = scope {
-            self.is_used.store(true, Ordering::Relaxed);
+            self.has_sent_cursor.store(true, Ordering::Relaxed);
             self.sessions.get_or_insert_with(scope, || true);
         }
     }
 
     /// Records that the client follows cursors.
-    pub(crate) fn next_page(&self, scope: Option<Scope>) {
+    pub(crate) fn record_next_page(&self, scope: Option<Scope>) {
         if let Some(scope) = scope {
             self.sessions.insert(scope, false);
         }
     }
 
     /// Logs a warning if the client calls a tool while the next page is unread.
-    pub(crate) fn called(&self, scope: Option<Scope>, caller: &Caller) {
-        if !self.is_used.load(Ordering::Relaxed) {
+    pub(crate) fn warn_if_unread(&self, scope: Option<Scope>, caller: &Caller) {
+        if !self.has_sent_cursor.load(Ordering::Relaxed) {
             return;
         }
         let Some(scope) = scope.filter(|scope| self.sessions.get(scope) == Some(true)) else {

@@ -111,8 +111,8 @@ impl ResumableStream {
     }
 
     fn reader(self, count: u64, guard: Option<StreamGuard>) -> EventReader {
-        let (waiting, phase) = (VecDeque::new(), Phase::Opening);
-        EventReader { stream: self, count, waiting, phase, guard }
+        let (buffered, phase) = (VecDeque::new(), Phase::Opening);
+        EventReader { stream: self, count, buffered, phase, guard }
     }
 }
 
@@ -121,7 +121,7 @@ pub struct EventReader {
     stream: ResumableStream,
     /// Number of events that have been read.
     count: u64,
-    waiting: VecDeque<StoredEvent>,
+    buffered: VecDeque<StoredEvent>,
     phase: Phase,
     /// Set only if the client resumed the stream.
     guard: Option<StreamGuard>,
@@ -155,9 +155,9 @@ impl EventReader {
         let expired = some_or_pending(self.guard.as_ref().map(StreamGuard::expired));
         let ended = some_or_pending(self.guard.as_mut().map(StreamGuard::ended));
         let events = async {
-            if self.waiting.is_empty() {
+            if self.buffered.is_empty() {
                 let events = self.stream.store.events_after(&self.stream.name, self.count);
-                self.waiting = events.await?.into();
+                self.buffered = events.await?.into();
             }
             Ok::<_, Error>(true)
         };
@@ -176,7 +176,7 @@ impl EventReader {
             Ok(false) => return self.end(),
         }
         self.count = self.count.saturating_add(1);
-        let event = match self.waiting.pop_front() {
+        let event = match self.buffered.pop_front() {
             Some(StoredEvent::Message(message)) => Event::Message(EncodedMessage::from(message)),
             Some(StoredEvent::Retry(retry)) => {
                 self.phase = Phase::Ended;

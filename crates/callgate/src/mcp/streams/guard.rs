@@ -64,7 +64,7 @@ impl StreamGuard {
     /// Verifies the credential again. Returns `None` if it is invalid, has expired or cannot be verified.
     pub(crate) async fn caller(&mut self) -> Option<Caller> {
         let caller = self.identify.identify().await.ok()?;
-        if caller.expires_at().is_some_and(|end| end <= SystemTime::now()) {
+        if caller.expires_at().is_some_and(|expires_at| expires_at <= SystemTime::now()) {
             return None;
         }
         self.expiry = expiry(&caller);
@@ -73,6 +73,6 @@ impl StreamGuard {
 }
 
 fn expiry(caller: &Caller) -> Option<Instant> {
-    let left = caller.expires_at()?.duration_since(SystemTime::now()).unwrap_or_default();
-    Instant::now().checked_add(left)
+    let remaining = caller.expires_at()?.duration_since(SystemTime::now()).unwrap_or_default();
+    Instant::now().checked_add(remaining)
 }

@@ -15,12 +15,12 @@ use tokio::time::{Instant, Interval};
 use super::event::{Change, Event, Identify, KEEP_ALIVE};
 use super::guard::{StreamEnd, StreamGuard};
 use crate::access::Caller;
-use crate::mcp::calls::running_call::every;
+use crate::mcp::calls::running_call::interval_from;
 use crate::mcp::features::tasks::Tasks;
 use crate::mcp::sessions::state::MAX_SUBSCRIPTIONS;
 use crate::mcp::{
-    Cancellation, Connection, EncodedMessage, Key, Mcp, McpError, RequestContext, ResultWriter,
-    ServerInfo, Session, Task, some_or_pending,
+    Cancellation, Connection, EncodedMessage, InFlightKey, Mcp, McpError, RequestContext,
+    ResultWriter, ServerInfo, Session, Task, some_or_pending,
 };
 use crate::upstream::Capability;
 use crate::wire::{Revision, strict_json};
@@ -34,9 +34,9 @@ pub struct NotificationStream {
     filter: Filter,
     source: SubscriptionSource,
     /// Messages that are sent before any other message.
-    waiting: VecDeque<EncodedMessage>,
+    queued: VecDeque<EncodedMessage>,
     /// Digest of the caller's tools at the last notification.
-    content: u64,
+    tools_hash: u64,
     tools: watch::Receiver<u64>,
     changes: broadcast::Receiver<Change>,
     tasks: Option<broadcast::Receiver<Arc<Task>>>,
@@ -72,10 +72,10 @@ impl Filter {
     /// Reads the requested notifications and removes those that the server does not offer.
     fn of(context: &RequestContext<'_>) -> Result<Self, McpError> {
         let mcp = context.mcp;
-        let Some(wanted) = context.request.params.get("notifications") else {
+        let Some(requested) = context.request.params.get("notifications") else {
             return Err(McpError::invalid_params("`notifications` is missing"));
         };
-        let mut filter: Self = strict_json::short(wanted).map_err(|error| {
+        let mut filter: Self = strict_json::deserialize_short(requested).map_err(|error| {
             let problem = strict_json::problem(&error);
             McpError::invalid_params(format!("`notifications` must be an object: {problem}"))
         })?;
@@ -90,8 +90,8 @@ impl Filter {
         if !mcp.can_subscribe() {
             filter.resource_subscriptions.clear();
         }
-        let named = filter.resource_subscriptions.iter().chain(&filter.task_ids);
-        if named.map(String::len).sum::<usize>() > MAX_SUBSCRIPTIONS {
+        let identifiers = filter.resource_subscriptions.iter().chain(&filter.task_ids);
+        if identifiers.map(String::len).sum::<usize>() > MAX_SUBSCRIPTIONS {
             let problem =
                 format!("the resource URIs and task ids exceed {MAX_SUBSCRIPTIONS} bytes");
             return Err(McpError::invalid_params(problem));
@@ -140,7 +140,7 @@ impl NotificationStream {
 
     /// Uses the subscriptions of a session, and ends with the session. If a session has several streams, only the
     /// newest one sends notifications.
-    pub(crate) fn belongs_to(&mut self, session: Session, cancellation: Option<Cancellation>) {
+    pub(crate) fn bind_to_session(&mut self, session: Session, cancellation: Option<Cancellation>) {
         self.source = SubscriptionSource::Session(session);
         self.guard.cancellation = cancellation;
     }
@@ -159,7 +159,7 @@ impl NotificationStream {
         task_ids.sort();
         task_ids.dedup();
         task_ids.shrink_to_fit();
-        let key = Key::Request(request.id.get().to_owned());
+        let key = InFlightKey::Request(request.id.get().to_owned());
         stream.guard.cancellation = negotiated.scope.map(|it| mcp.cancellations.register(it, key));
         Ok(stream)
     }
@@ -167,7 +167,7 @@ impl NotificationStream {
     fn new(mcp: &Arc<Mcp>, caller: &Caller, identify: Arc<dyn Identify>, filter: Filter) -> Self {
         // Subscribes to changes before reading the tools, so that no change is missed.
         let tools = mcp.gateway.changes();
-        let content = mcp.gateway.tools_hash(caller);
+        let tools_hash = mcp.gateway.tools_hash(caller);
         let tasks = mcp.tasks.as_ref().filter(|_| !filter.task_ids.is_empty());
         Self {
             mcp: Arc::clone(mcp),
@@ -176,12 +176,12 @@ impl NotificationStream {
             source: SubscriptionSource::Request(Arc::new(
                 filter.resource_subscriptions.iter().cloned().collect(),
             )),
-            waiting: VecDeque::new(),
-            content,
+            queued: VecDeque::new(),
+            tools_hash,
             tools,
             changes: mcp.changes.subscribe(),
             tasks: tasks.map(Tasks::changes),
-            keep_alive: every(KEEP_ALIVE, Instant::now()),
+            keep_alive: interval_from(KEEP_ALIVE, Instant::now()),
             has_ended: false,
             filter,
         }
@@ -195,14 +195,14 @@ impl NotificationStream {
     /// Returns the next event, or `None` at the end of the stream.
     pub async fn next(&mut self) -> Option<Event> {
         loop {
-            if let Some(message) = self.waiting.pop_front() {
+            if let Some(message) = self.queued.pop_front() {
                 return Some(Event::Message(message));
             }
             if self.has_ended {
                 return None;
             }
             let wakeup = self.wakeup().await;
-            if !self.concerns(&wakeup) {
+            if !self.is_relevant(&wakeup) {
                 continue;
             }
             let caller = match wakeup {
@@ -218,10 +218,10 @@ impl NotificationStream {
                 continue;
             };
             let caller = self.mcp.gateway.prepare_at_once(caller).await;
-            let content = self.mcp.gateway.tools_hash(&caller);
-            let is_new = std::mem::replace(&mut self.content, content) != content;
+            let tools_hash = self.mcp.gateway.tools_hash(&caller);
+            let has_changed = std::mem::replace(&mut self.tools_hash, tools_hash) != tools_hash;
             if self.is_newest() {
-                if is_new && self.filter.tools_list_changed {
+                if has_changed && self.filter.tools_list_changed {
                     self.push("notifications/tools/list_changed", json!({}));
                 }
                 match &wakeup {
@@ -231,7 +231,7 @@ impl NotificationStream {
                     _ => {}
                 }
             }
-            if matches!(wakeup, Wakeup::Tick) && self.waiting.is_empty() {
+            if matches!(wakeup, Wakeup::Tick) && self.queued.is_empty() {
                 return Some(Event::KeepAlive);
             }
         }
@@ -252,7 +252,7 @@ impl NotificationStream {
         }
     }
 
-    fn concerns(&self, wakeup: &Wakeup) -> bool {
+    fn is_relevant(&self, wakeup: &Wakeup) -> bool {
         match wakeup {
             Wakeup::Change(Some(Change::Prompts)) => self.filter.prompts_list_changed,
             Wakeup::Change(Some(Change::Resources)) => self.filter.resources_list_changed,
@@ -283,11 +283,11 @@ impl NotificationStream {
 
     /// Notifies the client of a change, or of all lists and resources if changes were missed.
     fn push_change(&mut self, change: Option<&Change>, caller: &Caller) {
-        let is = |kind: &Change| change.is_none_or(|change| change == kind);
-        if self.filter.prompts_list_changed && is(&Change::Prompts) {
+        let is_reported = |kind: &Change| change.is_none_or(|change| change == kind);
+        if self.filter.prompts_list_changed && is_reported(&Change::Prompts) {
             self.push("notifications/prompts/list_changed", json!({}));
         }
-        if self.filter.resources_list_changed && is(&Change::Resources) {
+        if self.filter.resources_list_changed && is_reported(&Change::Resources) {
             self.push("notifications/resources/list_changed", json!({}));
         }
         let updated = match change {
@@ -340,24 +340,24 @@ impl NotificationStream {
         let settings = self.mcp.gateway.settings();
         let mut result = ResultWriter::new(id, Revision::NEWEST, 100);
         let server = Some(ServerInfo::of(&settings));
-        result.value("_meta", &Meta { subscription: id, server });
-        self.waiting.extend([cancelled, result.end()]);
+        result.value("_meta", &SubscriptionMeta { subscription: id, server });
+        self.queued.extend([cancelled, result.end()]);
     }
 
     fn push(&mut self, method: &str, members: impl Serialize) {
         let message = self.notification(method, members);
-        self.waiting.push_back(message);
+        self.queued.push_back(message);
     }
 
     fn notification(&self, method: &str, members: impl Serialize) -> EncodedMessage {
         let subscription = self.subscription.as_deref();
-        let meta = subscription.map(|subscription| Meta { subscription, server: None });
-        EncodedMessage::notification(method, &Params { meta, members })
+        let meta = subscription.map(|subscription| SubscriptionMeta { subscription, server: None });
+        EncodedMessage::notification(method, &NotificationParams { meta, members })
     }
 }
 
 #[derive(Serialize)]
-struct Meta<'a> {
+struct SubscriptionMeta<'a> {
     #[serde(rename = "io.modelcontextprotocol/subscriptionId")]
     subscription: &'a RawValue,
     #[serde(
@@ -369,9 +369,9 @@ struct Meta<'a> {
 
 /// Parameters of a notification.
 #[derive(Serialize)]
-struct Params<'a, T> {
+struct NotificationParams<'a, T> {
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    meta: Option<Meta<'a>>,
+    meta: Option<SubscriptionMeta<'a>>,
     #[serde(flatten)]
     members: T,
 }

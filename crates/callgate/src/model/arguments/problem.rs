@@ -27,29 +27,29 @@ impl ArgumentsError {
         &self.0
     }
 
-    pub(crate) fn one(problem: String) -> Self {
+    pub(crate) fn single(problem: String) -> Self {
         Self(vec![shortened(problem)])
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "`map_err` passes the error by value")]
     pub(super) fn json(error: serde_json::Error) -> Self {
-        Self::one(format!("arguments: {}", strict_json::problem(&error)))
+        Self::single(format!("arguments: {}", strict_json::problem(&error)))
     }
 
     pub(super) fn gap(argument: &str) -> Self {
-        Self::one(format!(
+        Self::single(format!(
             "argument `{argument}` has no default and must be given if a later argument is given"
         ))
     }
 
     /// Lists invalid arguments without the reasons.
-    pub(super) fn wrong<'a>(
+    pub(super) fn mismatches<'a>(
         arguments: impl Iterator<Item = (&'a str, &'a Value)>,
         input: &CompiledInput,
     ) -> Self {
         let problems_of = arguments.map(|(name, value)| {
             let hint = null_hint(name, value, input);
-            let found = show(value);
+            let found = describe_value(value);
             format!("argument `{name}` does not match its schema, found {found}{hint}")
         });
         let mut problems: Vec<String> = problems_of.take(MAX_PROBLEMS).collect();
@@ -69,7 +69,7 @@ impl ArgumentsError {
             let parameter = path.strip_prefix('/').filter(|name| !name.contains('/'));
             let name = parameter.map(|name| name.replace("~1", "/").replace("~0", "~"));
             let hint = name.map_or("", |name| null_hint(&name, error.instance(), input));
-            let problem = describe(&error, &input.params) + hint;
+            let problem = describe_error(&error, &input.params) + hint;
             if !problems.contains(&problem) {
                 problems.push(problem);
             }
@@ -80,12 +80,12 @@ impl ArgumentsError {
 
 /// Hint for clients that send `null` for absent arguments.
 fn null_hint(parameter: &str, value: &Value, input: &CompiledInput) -> &'static str {
-    let is_meant = value.is_null() && !input.is_required(parameter);
-    if is_meant { "; omit the argument, since null is not allowed" } else { "" }
+    let is_optional_null = value.is_null() && !input.is_required(parameter);
+    if is_optional_null { "; omit the argument, since null is not allowed" } else { "" }
 }
 
 /// Reports arguments that are not declared. Suggests similar parameters that were not given.
-pub(super) fn unknown<'a>(
+pub(super) fn unknown_arguments<'a>(
     arguments: impl Iterator<Item = &'a str>,
     params: &[CompiledParam],
     is_given: &dyn Fn(&str) -> bool,
@@ -101,38 +101,41 @@ pub(super) fn unknown<'a>(
 
 /// Returns the known name that the client most likely meant, if one is similar enough.
 fn most_similar<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    let letters = |name: &str| name.to_lowercase().chars().take(MAX_SHOWN).collect::<Vec<_>>();
-    let name = letters(name);
-    let most = (name.len() / 3).max(1).min(name.len().saturating_sub(1));
-    let distances = known.map(|known| (generic_levenshtein(&name, &letters(known)), known));
-    let (_, nearest) = distances.filter(|(distance, _)| *distance <= most).min()?;
+    let lowercase = |name: &str| name.to_lowercase().chars().take(MAX_SHOWN).collect::<Vec<_>>();
+    let name = lowercase(name);
+    let max_distance = (name.len() / 3).max(1).min(name.len().saturating_sub(1));
+    let distances = known.map(|known| (generic_levenshtein(&name, &lowercase(known)), known));
+    let (_, nearest) = distances.filter(|(distance, _)| *distance <= max_distance).min()?;
     Some(nearest)
 }
 
-fn describe(error: &ValidationError<'_>, params: &[CompiledParam]) -> String {
-    let at = dotted_path(error.instance_path().as_str());
-    let found = show(error.instance());
-    let expected = |what: &str| format!("argument `{at}`: expected {what}, found {found}");
+fn describe_error(error: &ValidationError<'_>, params: &[CompiledParam]) -> String {
+    let path = dotted_path(error.instance_path().as_str());
+    let found = describe_value(error.instance());
+    let expected =
+        |description: &str| format!("argument `{path}`: expected {description}, found {found}");
     match error.kind() {
         ValidationErrorKind::Required { property } => {
             let missing = property.as_str().unwrap_or_default();
-            match at.as_str() {
+            match path.as_str() {
                 "" => format!("argument `{missing}` is missing"),
-                _ => format!("argument `{at}`: the property `{}` is missing", truncate(missing)),
+                _ => format!("argument `{path}`: the property `{}` is missing", truncate(missing)),
             }
         }
         ValidationErrorKind::AdditionalProperties { unexpected }
         | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
             let names = unexpected.iter().map(String::as_str);
-            if at.is_empty() {
-                return unknown(names, params, &|name| error.instance().get(name).is_some());
+            if path.is_empty() {
+                return unknown_arguments(names, params, &|name| {
+                    error.instance().get(name).is_some()
+                });
             }
             let names = names.take(MAX_PROBLEMS).map(|name| format!("`{}`", truncate(name)));
-            format!("argument `{at}`: unknown property {}", names.collect::<Vec<_>>().join(", "))
+            format!("argument `{path}`: unknown property {}", names.collect::<Vec<_>>().join(", "))
         }
-        ValidationErrorKind::Type { kind: TypeKind::Single(one) } => expected(&one.to_string()),
-        ValidationErrorKind::Type { kind: TypeKind::Multiple(several) } => {
-            let names: Vec<_> = several.iter().map(|one| one.to_string()).collect();
+        ValidationErrorKind::Type { kind: TypeKind::Single(name) } => expected(&name.to_string()),
+        ValidationErrorKind::Type { kind: TypeKind::Multiple(types) } => {
+            let names: Vec<_> = types.iter().map(|name| name.to_string()).collect();
             expected(&names.join(" or "))
         }
         ValidationErrorKind::Enum { options } => {
@@ -141,36 +144,36 @@ fn describe(error: &ValidationError<'_>, params: &[CompiledParam]) -> String {
             expected(&format!("one of {}", truncate(&options.join(", "))))
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
-            let types = expected_here(error, context);
-            if types.is_empty() || at.is_empty() {
-                format!("{}: {found} matches none of the alternatives", subject(&at))
+            let types = expected_types(error, context);
+            if types.is_empty() || path.is_empty() {
+                format!("{}: {found} matches none of the alternatives", subject(&path))
             } else {
                 expected(&types.join(" or "))
             }
         }
-        _ => format!("{}: {}", subject(&at), truncate_to(&error.to_string(), 200)),
+        _ => format!("{}: {}", subject(&path), truncate_to(&error.to_string(), 200)),
     }
 }
 
 /// Returns the types that the alternatives of a union expect for the value itself, not for its parts.
-fn expected_here(
+fn expected_types(
     union: &ValidationError<'_>,
     alternatives: &[Vec<ValidationError<'static>>],
 ) -> Vec<String> {
     let mut expected: Vec<String> = Vec::new();
     for inner in alternatives.iter().flatten() {
         if inner.instance_path() == union.instance_path()
-            && let ValidationErrorKind::Type { kind: TypeKind::Single(one) } = inner.kind()
-            && !expected.contains(&one.to_string())
+            && let ValidationErrorKind::Type { kind: TypeKind::Single(name) } = inner.kind()
+            && !expected.contains(&name.to_string())
         {
-            expected.push(one.to_string());
+            expected.push(name.to_string());
         }
     }
     expected
 }
 
-fn subject(at: &str) -> String {
-    if at.is_empty() { "arguments".to_owned() } else { format!("argument `{at}`") }
+fn subject(path: &str) -> String {
+    if path.is_empty() { "arguments".to_owned() } else { format!("argument `{path}`") }
 }
 
 /// Converts a JSON pointer to dots: `/filter/0/name` to `filter.0.name`.
@@ -180,7 +183,7 @@ fn dotted_path(pointer: &str) -> String {
     )
 }
 
-fn show(value: &Value) -> String {
+fn describe_value(value: &Value) -> String {
     let kind = JsonType::from(value);
     match value {
         Value::Null => "null".to_owned(),

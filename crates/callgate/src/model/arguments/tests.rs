@@ -13,7 +13,7 @@ impl From<ParamStyle> for ParamFormat {
     }
 }
 
-fn plan(params: &[Param]) -> CompiledInput {
+fn compiled(params: &[Param]) -> CompiledInput {
     let schema = Types::default().input_schema(params, Purpose::Check).to_string();
     CompiledInput::compile(schema.as_bytes()).unwrap()
 }
@@ -22,40 +22,40 @@ fn param(name: &str, ty: &str) -> Param {
     Param::new(name, ty.parse().unwrap())
 }
 
-fn sent(plan: &CompiledInput, arguments: &str, style: ParamStyle) -> Result<String, String> {
+fn convert(input: &CompiledInput, arguments: &str, style: ParamStyle) -> Result<String, String> {
     let raw: &RawValue = serde_json::from_str(arguments).unwrap();
-    let params = plan.params(Some(raw), style);
+    let params = input.params(Some(raw), style);
     params.map(|params| params.get().to_owned()).map_err(|error| error.to_string())
 }
 
 fn user_get() -> CompiledInput {
-    plan(&[param("id_user", "int"), param("include_details", "bool").default(json!(false))])
+    compiled(&[param("id_user", "int"), param("include_details", "bool").default(json!(false))])
 }
 
 #[test]
 fn named_arguments_become_positional_in_the_order_of_the_signature() {
-    let plan = user_get();
-    let positional = |text| sent(&plan, text, ParamStyle::Positional).unwrap();
+    let input = user_get();
+    let positional = |text| convert(&input, text, ParamStyle::Positional).unwrap();
     assert_eq!(positional(r#"{"include_details":true,"id_user":7}"#), "[7,true]");
     assert_eq!(positional(r#"{"id_user":7}"#), "[7]", "absent arguments at the end are omitted");
 }
 
 #[test]
-fn positional_arguments_become_named_and_back() {
-    let plan = user_get();
+fn positional_arguments_are_sent_by_name_or_by_position() {
+    let input = user_get();
     assert_eq!(
-        sent(&plan, "[7, true]", ParamStyle::Named).unwrap(),
+        convert(&input, "[7, true]", ParamStyle::Named).unwrap(),
         r#"{"id_user":7,"include_details":true}"#
     );
-    assert_eq!(sent(&plan, "[7, true]", ParamStyle::Positional).unwrap(), "[7,true]");
+    assert_eq!(convert(&input, "[7, true]", ParamStyle::Positional).unwrap(), "[7,true]");
     assert_eq!(
-        sent(&plan, "[7, true, 1]", ParamStyle::Named).unwrap_err(),
+        convert(&input, "[7, true, 1]", ParamStyle::Named).unwrap_err(),
         "expected at most 2 arguments, found 3"
     );
 }
 
 #[test]
-fn null_for_an_optional_parameter_that_does_not_take_it_is_absent_or_refused() {
+fn null_for_an_optional_parameter_that_is_not_nullable_is_absent_or_rejected() {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -69,11 +69,11 @@ fn null_for_an_optional_parameter_that_does_not_take_it_is_absent_or_refused() {
         "additionalProperties": true,
         "$defs": {"note": {"type": ["string", "null"]}},
     });
-    let plan = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
+    let input = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
     let lenient = |arguments: &str, style| {
         let raw: &RawValue = serde_json::from_str(arguments).unwrap();
-        let taking = ParamFormat { style, null_is_absent: true };
-        let params = plan.params(Some(raw), taking);
+        let lenient_format = ParamFormat { style, null_is_absent: true };
+        let params = input.params(Some(raw), lenient_format);
         params.map(|params| params.get().to_owned()).map_err(|error| error.to_string())
     };
     let all = r#"{"id":1,"size":null,"note":null,"tags":null,"any":null,"other":null}"#;
@@ -90,20 +90,20 @@ fn null_for_an_optional_parameter_that_does_not_take_it_is_absent_or_refused() {
     let hint = "omit the argument, since null is not allowed";
     let long = format!(r#"{{"id":1,"tags":null,"any":"{}"}}"#, "x".repeat(MAX_EXPLAINED));
     for refused in [all, &long] {
-        let problem = sent(&plan, refused, ParamStyle::Named).unwrap_err();
+        let problem = convert(&input, refused, ParamStyle::Named).unwrap_err();
         assert!(problem.contains(hint), "{problem}");
     }
 }
 
 #[test]
 fn missing_positional_argument_is_its_default_or_null_or_an_error() {
-    let gaps = plan(&[
+    let with_gaps = compiled(&[
         param("a", "int").default(json!({"x": [1]})),
         param("b", "?int").optional(),
         param("c", "int").optional(),
         param("d", "int").optional(),
     ]);
-    let positional = |text| sent(&gaps, text, ParamStyle::Positional);
+    let positional = |text| convert(&with_gaps, text, ParamStyle::Positional);
     assert_eq!(positional(r#"{"c":3}"#).unwrap(), r#"[{"x":[1]},null,3]"#);
     assert_eq!(
         positional(r#"{"d":4}"#).unwrap_err(),
@@ -111,15 +111,15 @@ fn missing_positional_argument_is_its_default_or_null_or_an_error() {
     );
     assert_eq!(positional("{}").unwrap(), "[]");
     assert_eq!(positional(r#"{"e":4}"#).unwrap_err(), "unknown argument `e`");
-    let with_null = sent(&gaps, r#"{"d":4}"#, ParamStyle::PositionalNull).unwrap();
+    let with_null = convert(&with_gaps, r#"{"d":4}"#, ParamStyle::PositionalNull).unwrap();
     assert_eq!(with_null, r#"[{"x":[1]},null,null,4]"#);
-    let either = |text| sent(&gaps, text, ParamStyle::Either).unwrap();
+    let either = |text| convert(&with_gaps, text, ParamStyle::Either).unwrap();
     assert_eq!(either(r#"{"c":3,"b":2}"#), r#"[{"x":[1]},2,3]"#);
     assert_eq!(either(r#"{"d":4}"#), r#"{"d":4,"a":{"x":[1]}}"#);
 }
 
 #[test]
-fn styles_are_read_by_their_names() {
+fn styles_parse_from_their_names() {
     for style in ParamStyle::ALL {
         assert_eq!(style.as_str().parse::<ParamStyle>().unwrap(), style);
         assert_eq!(serde_json::from_value::<ParamStyle>(json!(style.as_str())).unwrap(), style);
@@ -147,7 +147,7 @@ fn paged() -> CompiledInput {
 
 #[test]
 fn absent_parameter_in_the_middle_is_omitted_by_name_or_null_by_position() {
-    let plan = paged();
+    let input = paged();
     let all = r#"{"address":"0x","cursor":"0x1","limit":5}"#;
     let (gap, null) =
         (r#"{"limit":5,"address":"0x"}"#, r#"{"address":"0x","cursor":null,"limit":5}"#);
@@ -162,16 +162,16 @@ fn absent_parameter_in_the_middle_is_omitted_by_name_or_null_by_position() {
         (ParamStyle::PositionalNull, gap, r#"["0x",null,5]"#),
         (ParamStyle::PositionalNull, null, r#"["0x",null,5]"#),
     ] {
-        assert_eq!(sent(&plan, arguments, style).unwrap(), expected, "{style:?} {arguments}");
+        assert_eq!(convert(&input, arguments, style).unwrap(), expected, "{style:?} {arguments}");
     }
     for style in [ParamStyle::Either, ParamStyle::PositionalNull] {
-        assert!(sent(&plan, r#"{"address":null}"#, style).is_err(), "required");
+        assert!(convert(&input, r#"{"address":null}"#, style).is_err(), "required");
     }
     assert_eq!(
-        sent(&plan, gap, ParamStyle::Positional).unwrap_err(),
+        convert(&input, gap, ParamStyle::Positional).unwrap_err(),
         "argument `cursor` has no default and must be given if a later argument is given"
     );
-    assert_eq!(plan.unsendable(), Some(("limit", "cursor")));
+    assert_eq!(input.unsendable(), Some(("limit", "cursor")));
 }
 
 #[test]
@@ -180,47 +180,53 @@ fn nullable_definition_is_null_by_position() {
         "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"allOf": [{}]}, "c": {"type": "integer"}},
         "$defs": {"A": {"anyOf": [{"type": "string"}, {"type": "null"}]}},
     });
-    let plan = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
-    assert_eq!(sent(&plan, r#"{"c":1}"#, ParamStyle::Positional).unwrap(), "[null,null,1]");
-    assert_eq!(plan.unsendable(), None);
+    let input = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
+    assert_eq!(convert(&input, r#"{"c":1}"#, ParamStyle::Positional).unwrap(), "[null,null,1]");
+    assert_eq!(input.unsendable(), None);
 }
 
 #[test]
 fn undeclared_argument_is_refused_in_every_style_with_a_suggestion() {
-    let closed = |schema: Value| CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
+    let compile_schema =
+        |schema: Value| CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
     let limit = || json!({"limit": {"type": "integer"}, "user_id": {"type": "integer"}});
-    let plans = [
-        plan(&[param("limit", "int").optional(), param("user_id", "int").optional()]),
-        closed(json!({"type": "object", "properties": limit()})),
-        closed(json!({"type": "object", "properties": limit(), "additionalProperties": false})),
+    let inputs = [
+        compiled(&[param("limit", "int").optional(), param("user_id", "int").optional()]),
+        compile_schema(json!({"type": "object", "properties": limit()})),
+        compile_schema(
+            json!({"type": "object", "properties": limit(), "additionalProperties": false}),
+        ),
         // Errors of schemas with references are reported without details.
-        closed(
+        compile_schema(
             json!({"properties": {"limit": {"$ref": "#/$defs/L"}, "user_id": {}}, "$defs": {"L": {}}}),
         ),
-        closed(json!({"properties": limit(), "allOf": [{"properties": {"sort": {}}}]})),
+        compile_schema(json!({"properties": limit(), "allOf": [{"properties": {"sort": {}}}]})),
     ];
-    for plan in &plans {
+    for input in &inputs {
         for style in ParamStyle::ALL {
-            let refused = |text: &str| sent(plan, text, style).unwrap_err();
-            assert_eq!(refused(r#"{"lmit":1}"#), "unknown argument `lmit` (did you mean `limit`?)");
+            let error_of = |text: &str| convert(input, text, style).unwrap_err();
             assert_eq!(
-                refused(r#"{"userId":1,"limit":2}"#),
+                error_of(r#"{"lmit":1}"#),
+                "unknown argument `lmit` (did you mean `limit`?)"
+            );
+            assert_eq!(
+                error_of(r#"{"userId":1,"limit":2}"#),
                 "unknown argument `userId` (did you mean `user_id`?)"
             );
             assert_eq!(
-                refused(r#"{"limit":1,"limits":2,"x":3}"#),
+                error_of(r#"{"limit":1,"limits":2,"x":3}"#),
                 "unknown argument `limits`, `x`"
             );
-            assert!(sent(plan, r#"{"limit":1}"#, style).is_ok());
+            assert!(convert(input, r#"{"limit":1}"#, style).is_ok());
         }
     }
-    let [.., union] = &plans;
-    assert_eq!(sent(union, r#"{"sort":1}"#, ParamStyle::Either).unwrap(), r#"{"sort":1}"#);
+    let [.., union] = &inputs;
+    assert_eq!(convert(union, r#"{"sort":1}"#, ParamStyle::Either).unwrap(), r#"{"sort":1}"#);
 }
 
 #[test]
 fn undeclared_argument_is_sent_by_name_if_the_schema_allows_it() {
-    for more in [
+    for keywords in [
         json!({"additionalProperties": true}),
         json!({"additionalProperties": {"type": "string"}}),
         json!({"patternProperties": {"^ex": {}}}),
@@ -228,34 +234,34 @@ fn undeclared_argument_is_sent_by_name_if_the_schema_allows_it() {
         json!({"required": ["extra"]}),
     ] {
         let mut schema = json!({"type": "object", "properties": {"limit": {}}});
-        schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let plan = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
+        schema.as_object_mut().unwrap().extend(keywords.as_object().unwrap().clone());
+        let input = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
         let text = r#"{"limit":1,"extra":"x"}"#;
-        assert_eq!(sent(&plan, text, ParamStyle::Named).unwrap(), text, "{more}");
-        assert_eq!(sent(&plan, text, ParamStyle::Either).unwrap(), text, "{more}");
-        let by_position = sent(&plan, text, ParamStyle::Positional).unwrap_err();
-        assert_eq!(by_position, "unknown argument `extra`", "{more}");
+        assert_eq!(convert(&input, text, ParamStyle::Named).unwrap(), text, "{keywords}");
+        assert_eq!(convert(&input, text, ParamStyle::Either).unwrap(), text, "{keywords}");
+        let by_position = convert(&input, text, ParamStyle::Positional).unwrap_err();
+        assert_eq!(by_position, "unknown argument `extra`", "{keywords}");
     }
     // A schema that declares no properties allows all properties.
     let any = CompiledInput::compile(br#"{"type":"object","properties":{}}"#).unwrap();
-    assert_eq!(sent(&any, r#"{"a":1}"#, ParamStyle::Named).unwrap(), r#"{"a":1}"#);
+    assert_eq!(convert(&any, r#"{"a":1}"#, ParamStyle::Named).unwrap(), r#"{"a":1}"#);
 }
 
 #[test]
 fn arguments_are_passed_unchanged_unless_a_default_is_added() {
-    let plan = user_get();
-    let odd = "{ \"include_details\" : true,\n \"id_user\":1e0 }";
-    assert_eq!(sent(&plan, odd, ParamStyle::Named).unwrap(), odd);
+    let input = user_get();
+    let unusual = "{ \"include_details\" : true,\n \"id_user\":1e0 }";
+    assert_eq!(convert(&input, unusual, ParamStyle::Named).unwrap(), unusual);
     assert_eq!(
-        sent(&plan, r#"{"id_user":  1}"#, ParamStyle::Named).unwrap(),
+        convert(&input, r#"{"id_user":  1}"#, ParamStyle::Named).unwrap(),
         r#"{"id_user":  1,"include_details":false}"#
     );
     // Numbers that do not fit into any machine type are kept.
-    let big = plan_of_one("n", "float");
+    let big = input_of_one("n", "float");
     let text = r#"{"n":123456789012345678901234567890.10}"#;
-    assert_eq!(sent(&big, text, ParamStyle::Named).unwrap(), text);
+    assert_eq!(convert(&big, text, ParamStyle::Named).unwrap(), text);
     assert_eq!(
-        sent(&big, text, ParamStyle::Positional).unwrap(),
+        convert(&big, text, ParamStyle::Positional).unwrap(),
         "[123456789012345678901234567890.10]"
     );
 }
@@ -271,7 +277,7 @@ fn with_rest(first: &[&str]) -> CompiledInput {
 #[test]
 fn items_of_a_rest_parameter_are_sent_as_parameters() {
     let (alone, behind) = (with_rest(&[]), with_rest(&["a"]));
-    for (plan, arguments, expected) in [
+    for (input, arguments, expected) in [
         (&alone, r#"{"rest":[1,"x",[2, {}]]}"#, r#"[1,"x",[2, {}]]"#),
         (&alone, r#"{"rest":[ ]}"#, "[]"),
         (&alone, "{}", "[]"),
@@ -282,16 +288,20 @@ fn items_of_a_rest_parameter_are_sent_as_parameters() {
         (&behind, "[1]", "[1]"),
         (&behind, "[1,2,3]", "[1,2,3]"),
     ] {
-        assert_eq!(sent(plan, arguments, ParamStyle::Positional).unwrap(), expected, "{arguments}");
+        assert_eq!(
+            convert(input, arguments, ParamStyle::Positional).unwrap(),
+            expected,
+            "{arguments}"
+        );
     }
-    assert!(sent(&behind, r#"{"rest":[2]}"#, ParamStyle::Positional).is_err(), "a gap");
-    assert!(sent(&alone, r#"{"rest":1}"#, ParamStyle::Positional).is_err());
-    assert!(sent(&alone, r#"[{"a":1,"a":2}]"#, ParamStyle::Positional).is_err(), "a key twice");
-    assert_eq!(sent(&behind, "[1,2]", ParamStyle::Named).unwrap(), r#"{"a":1,"rest":[2]}"#);
+    assert!(convert(&behind, r#"{"rest":[2]}"#, ParamStyle::Positional).is_err(), "a gap");
+    assert!(convert(&alone, r#"{"rest":1}"#, ParamStyle::Positional).is_err());
+    assert!(convert(&alone, r#"[{"a":1,"a":2}]"#, ParamStyle::Positional).is_err(), "a key twice");
+    assert_eq!(convert(&behind, "[1,2]", ParamStyle::Named).unwrap(), r#"{"a":1,"rest":[2]}"#);
 }
 
 #[test]
-fn arguments_that_are_not_checked_are_sent_as_those_that_are() {
+fn unchecked_arguments_are_sent_like_checked_arguments() {
     let method = || {
         let params = [
             param("id", "int"),
@@ -302,11 +312,11 @@ fn arguments_that_are_not_checked_are_sent_as_those_that_are() {
         ];
         params.into_iter().fold(Method::new("m".parse().unwrap()), Method::param)
     };
-    let plan = |method: &Method| {
+    let compile = |method: &Method| {
         let tool = tool::write(method, &Types::default()).unwrap();
         CompiledInput::compile(&tool.check.unwrap()).unwrap()
     };
-    let (checked, unchecked) = (plan(&method()), plan(&method().unchecked()));
+    let (checked, unchecked) = (compile(&method()), compile(&method().unchecked()));
     for arguments in [
         r#"{"id":1}"#,
         r#"{"id":1,"note":null,"sort":"down"}"#,
@@ -317,71 +327,75 @@ fn arguments_that_are_not_checked_are_sent_as_those_that_are() {
         for style in ParamStyle::ALL {
             for null_is_absent in [false, true] {
                 let raw: &RawValue = serde_json::from_str(arguments).unwrap();
-                let sent = |plan: &CompiledInput| {
-                    let params = plan.params(Some(raw), ParamFormat { style, null_is_absent });
+                let convert = |input: &CompiledInput| {
+                    let params = input.params(Some(raw), ParamFormat { style, null_is_absent });
                     params.map(|params| params.get().to_owned()).map_err(|error| error.to_string())
                 };
-                let expected = sent(&checked);
+                let expected = convert(&checked);
                 // An unchecked method skips exactly this check.
                 if expected.as_ref().is_err_and(|error| error.contains("expected string")) {
                     continue;
                 }
-                assert_eq!(sent(&unchecked), expected, "{arguments}, {style:?}, {null_is_absent}");
+                assert_eq!(
+                    convert(&unchecked),
+                    expected,
+                    "{arguments}, {style:?}, {null_is_absent}"
+                );
             }
         }
     }
     let wrong = r#"{"id":"x","other":[]}"#;
-    assert!(sent(&checked, wrong, ParamStyle::Named).is_err());
-    let params = sent(&unchecked, wrong, ParamStyle::Named).unwrap();
+    assert!(convert(&checked, wrong, ParamStyle::Named).is_err());
+    let params = convert(&unchecked, wrong, ParamStyle::Named).unwrap();
     assert_eq!(params, r#"{"id":"x","other":[],"sort":"up"}"#);
 }
 
 #[test]
 fn items_of_a_variadic_parameter_are_sent_as_parameters() {
-    let plan = plan(&[param("sort", "string"), param("ids", "string[]").variadic()]);
-    let positional = |text| sent(&plan, text, ParamStyle::Positional).unwrap();
+    let input = compiled(&[param("sort", "string"), param("ids", "string[]").variadic()]);
+    let positional = |text| convert(&input, text, ParamStyle::Positional).unwrap();
     assert_eq!(positional(r#"{"ids":["a","b"],"sort":"up"}"#), r#"["up","a","b"]"#);
     assert_eq!(positional(r#"{"sort":"up"}"#), r#"["up"]"#);
     assert_eq!(positional(r#"["up","a","b"]"#), r#"["up","a","b"]"#);
     let text = r#"{"sort":"up","ids":["a","b"]}"#;
-    assert_eq!(sent(&plan, text, ParamStyle::Named).unwrap(), text);
+    assert_eq!(convert(&input, text, ParamStyle::Named).unwrap(), text);
 }
 
-fn plan_of_one(name: &str, ty: &str) -> CompiledInput {
-    plan(&[param(name, ty)])
+fn input_of_one(name: &str, ty: &str) -> CompiledInput {
+    compiled(&[param(name, ty)])
 }
 
 #[test]
 fn absent_arguments_are_an_empty_object() {
     let params = user_get().params(None, ParamStyle::Named).unwrap_err().to_string();
     assert_eq!(params, "argument `id_user` is missing");
-    assert_eq!(plan(&[]).params(None, ParamStyle::Named).unwrap().get(), "{}");
+    assert_eq!(compiled(&[]).params(None, ParamStyle::Named).unwrap().get(), "{}");
 }
 
 #[test]
 fn renamed_parameter_is_sent_under_its_original_name() {
-    let plan = plan_of_one("Transaction hash", "string");
+    let input = input_of_one("Transaction hash", "string");
     assert_eq!(
-        sent(&plan, r#"{"Transaction_hash":"0x1"}"#, ParamStyle::Named).unwrap(),
+        convert(&input, r#"{"Transaction_hash":"0x1"}"#, ParamStyle::Named).unwrap(),
         r#"{"Transaction hash":"0x1"}"#
     );
 }
 
 #[test]
 fn list_is_accepted_for_array_and_passed_unchanged() {
-    let plan = plan_of_one("filter", "array");
+    let input = input_of_one("filter", "array");
     for text in [r#"{"filter":[]}"#, r#"{"filter":{}}"#, r#"{"filter":[1, 2]}"#] {
-        assert_eq!(sent(&plan, text, ParamStyle::Named).unwrap(), text);
+        assert_eq!(convert(&input, text, ParamStyle::Named).unwrap(), text);
     }
     assert_eq!(
-        sent(&plan, r#"{"filter":"x"}"#, ParamStyle::Named).unwrap_err(),
+        convert(&input, r#"{"filter":"x"}"#, ParamStyle::Named).unwrap_err(),
         "argument `filter`: expected array or object, found string \"x\""
     );
 }
 
 #[test]
 fn each_problem_names_argument_expected_and_actual_value() {
-    let plan = plan(&[
+    let input = compiled(&[
         param("id", "int"),
         param("sort", "'asc'|'desc'").optional(),
         param("filter", "array{name: string, age?: int<0, 150>}").optional(),
@@ -404,25 +418,25 @@ fn each_problem_names_argument_expected_and_actual_value() {
         "[\"x\"]",
     ]
     .into_iter()
-    .map(|text| sent(&plan, text, ParamStyle::Named).unwrap_err())
+    .map(|text| convert(&input, text, ParamStyle::Named).unwrap_err())
     .collect();
     insta::assert_debug_snapshot!(problems);
 }
 
 #[test]
-fn a_long_value_is_cut_in_the_message() {
+fn a_long_value_is_truncated_in_the_message() {
     let text = format!(r#"{{"id_user":"{}"}}"#, "x".repeat(10_000));
-    let message = sent(&user_get(), &text, ParamStyle::Named).unwrap_err();
+    let message = convert(&user_get(), &text, ParamStyle::Named).unwrap_err();
     assert!(message.len() < 200, "{message}");
 }
 
 #[test]
 fn renamed_parameter_is_rejected_under_its_original_name() {
-    let plan = plan(&[param("Transaction hash", "string").optional()]);
+    let input = compiled(&[param("Transaction hash", "string").optional()]);
     for text in
         [r#"{"Transaction hash":5}"#, r#"{"Transaction_hash":"ok","Transaction hash":{"evil":1}}"#]
     {
-        let problem = sent(&plan, text, ParamStyle::Named).unwrap_err();
+        let problem = convert(&input, text, ParamStyle::Named).unwrap_err();
         assert!(problem.starts_with("unknown argument `Transaction hash`"), "{problem}");
     }
 }
@@ -430,7 +444,7 @@ fn renamed_parameter_is_rejected_under_its_original_name() {
 /// With each nesting level of a wrong argument, the time of a validator that collects every problem doubles. At this
 /// depth, the validator would need hours and terabytes.
 #[test]
-fn a_small_call_for_a_recursive_type_is_refused_without_gathering_every_branch() {
+fn invalid_arguments_of_a_recursive_type_are_rejected_without_collecting_all_errors() {
     let schema = json!({
         "type": "object",
         "properties": {"tree": {"$ref": "#/$defs/Node"}},
@@ -442,43 +456,43 @@ fn a_small_call_for_a_recursive_type_is_refused_without_gathering_every_branch()
             "Leaf": {"type": "object", "properties": {"value": {"type": "integer"}}, "required": ["value"]},
         },
     });
-    let plan = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
+    let input = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
     let mut tree = json!({"value": "wrong"});
     for _ in 0..50 {
         tree = json!({"left": tree});
     }
     let text = json!({"tree": tree}).to_string();
     assert_eq!(
-        sent(&plan, &text, ParamStyle::Named).unwrap_err(),
+        convert(&input, &text, ParamStyle::Named).unwrap_err(),
         "argument `tree` does not match its schema, found object"
     );
-    assert_eq!(sent(&plan, "{}", ParamStyle::Named).unwrap_err(), "argument `tree` is missing");
+    assert_eq!(convert(&input, "{}", ParamStyle::Named).unwrap_err(), "argument `tree` is missing");
 }
 
 #[test]
-fn large_arguments_are_explained_briefly() {
-    let plan = plan_of_one("tags", "string[]|int");
+fn errors_of_large_arguments_are_reported_briefly() {
+    let input = input_of_one("tags", "string[]|int");
     let text = format!(r#"{{"tags":[{}1]}}"#, "1,".repeat(100_000));
-    let message = sent(&plan, &text, ParamStyle::Named).unwrap_err();
+    let message = convert(&input, &text, ParamStyle::Named).unwrap_err();
     assert_eq!(message, "argument `tags` does not match its schema, found array");
 }
 
 #[test]
 fn method_without_parameters_rejects_arguments() {
     assert_eq!(
-        sent(&plan(&[]), r#"{"x":1,"y":2}"#, ParamStyle::Named).unwrap_err(),
+        convert(&compiled(&[]), r#"{"x":1,"y":2}"#, ParamStyle::Named).unwrap_err(),
         "unknown argument `x`, `y`"
     );
 }
 
 proptest! {
     #[test]
-    fn any_arguments_are_sent_or_refused(text in r#"[\{\}\[\]",:a-z_0-9 ]{0,40}"#) {
-        let plan = user_get();
+    fn any_arguments_become_valid_json_or_are_rejected(text in r#"[\{\}\[\]",:a-z_0-9 ]{0,40}"#) {
+        let input = user_get();
         let text = text.replace('a', "\"id_user\"");
         if let Ok(raw) = serde_json::from_str::<&RawValue>(&text) {
             for style in ParamStyle::ALL {
-                if let Ok(params) = plan.params(Some(raw), style) {
+                if let Ok(params) = input.params(Some(raw), style) {
                     serde_json::from_str::<Value>(params.get()).unwrap();
                 }
             }
@@ -496,14 +510,14 @@ fn errors_of_many_values_in_many_alternatives_are_reported_briefly() {
     let schema = json!({"properties": {
         "values": {"type": "array", "items": {"anyOf": alternatives(&inner)}},
     }});
-    let plan = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
+    let input = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
     // Detailed errors for 8 KiB of arguments would take seconds and gigabytes.
     for (count, expected) in [
         (1, "argument `values.0`: array matches none of the alternatives"),
         (4000, "argument `values` does not match its schema, found array"),
     ] {
         let arguments = json!({"values": [vec![1; count]]}).to_string();
-        let problem = sent(&plan, &arguments, ParamStyle::Named).unwrap_err();
+        let problem = convert(&input, &arguments, ParamStyle::Named).unwrap_err();
         assert!(problem.starts_with(expected), "{problem}");
     }
 }
@@ -515,9 +529,9 @@ fn large_definitions_are_not_copied_for_each_parameter() {
         (0..4000).map(|n| (format!("p{n}"), json!({"$ref": "#/$defs/Text"}))).collect();
     let text = json!({"type": "string", "description": "a".repeat(1_000_000)});
     let schema = json!({"type": "object", "properties": properties, "$defs": {"Text": text}});
-    let plan = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
+    let input = CompiledInput::compile(schema.to_string().as_bytes()).unwrap();
     assert_eq!(
-        sent(&plan, r#"{"p1": 1}"#, ParamStyle::Named).unwrap_err(),
+        convert(&input, r#"{"p1": 1}"#, ParamStyle::Named).unwrap_err(),
         "argument `p1` does not match its schema, found number 1"
     );
 }

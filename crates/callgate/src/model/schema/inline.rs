@@ -93,10 +93,10 @@ impl<'a> Inliner<'a> {
     }
 
     /// Returns `true` if `from` refers to `goal`, directly or indirectly.
-    fn reaches(&self, from: &str, goal: &str, seen: &mut BTreeSet<&'a str>) -> bool {
+    fn reaches(&self, from: &str, goal: &str, visited: &mut BTreeSet<&'a str>) -> bool {
         let mut targets = self.targets.get(from).into_iter().flatten().copied();
         targets.any(|target| {
-            target == goal || (seen.insert(target) && self.reaches(target, goal, seen))
+            target == goal || (visited.insert(target) && self.reaches(target, goal, visited))
         })
     }
 
@@ -152,34 +152,36 @@ const ANNOTATIONS: [&str; 6] =
     ["title", "description", "default", "examples", "deprecated", "$comment"];
 
 /// Merges a definition with the other keywords of the schema that refers to it.
-fn merged(definition: &Value, mut beside: Map<String, Value>) -> Map<String, Value> {
+fn merged(definition: &Value, mut siblings: Map<String, Value>) -> Map<String, Value> {
     let mut merged = definition.as_object().cloned().unwrap_or_default();
-    beside.shift_remove("$ref");
-    let clashes = |(keyword, value): (&String, &Value)| {
-        let is_joined = matches!(keyword.as_str(), "properties" | "required");
-        !is_joined
+    siblings.shift_remove("$ref");
+    let conflicts = |(keyword, value): (&String, &Value)| {
+        let is_merged = matches!(keyword.as_str(), "properties" | "required");
+        !is_merged
             && !ANNOTATIONS.contains(&keyword.as_str())
-            && merged.get(keyword).is_some_and(|known| known != value)
+            && merged.get(keyword).is_some_and(|existing| existing != value)
     };
-    if beside.iter().any(clashes) {
+    if siblings.iter().any(conflicts) {
         let (annotations, rules): (Map<_, _>, Map<_, _>) =
-            beside.into_iter().partition(|(keyword, _)| ANNOTATIONS.contains(&keyword.as_str()));
-        let mut both = Map::from_iter([("allOf".to_owned(), json!([merged, rules]))]);
-        both.extend(annotations);
-        return both;
+            siblings.into_iter().partition(|(keyword, _)| ANNOTATIONS.contains(&keyword.as_str()));
+        let mut combined = Map::from_iter([("allOf".to_owned(), json!([merged, rules]))]);
+        combined.extend(annotations);
+        return combined;
     }
-    for (keyword, value) in beside {
+    for (keyword, value) in siblings {
         match (merged.get_mut(&keyword), value) {
-            (Some(Value::Object(known)), Value::Object(mut named)) if keyword == "properties" => {
+            (Some(Value::Object(existing)), Value::Object(mut named))
+                if keyword == "properties" =>
+            {
                 // The properties beside the `$ref` come first, because the tag of a tagged union is one of them.
-                named.extend(std::mem::take(known));
-                *known = named;
+                named.extend(std::mem::take(existing));
+                *existing = named;
             }
-            (Some(Value::Array(known)), Value::Array(mut names)) if keyword == "required" => {
+            (Some(Value::Array(existing)), Value::Array(mut names)) if keyword == "required" => {
                 names.extend(
-                    known.drain(..).filter(|name| !names.contains(name)).collect::<Vec<_>>(),
+                    existing.drain(..).filter(|name| !names.contains(name)).collect::<Vec<_>>(),
                 );
-                *known = names;
+                *existing = names;
             }
             (_, value) => {
                 merged.insert(keyword, value);
@@ -195,22 +197,23 @@ const LIMITING: [&str; 8] =
 
 /// Converts a union of one type and null to a nullable type.
 fn merge_null(members: &mut Map<String, Value>) {
-    let Some(Value::Array(either)) = members.get("anyOf") else { return };
-    let [Value::Object(one), null] = either.as_slice() else { return };
-    let Some(Value::String(kind)) = one.get("type") else { return };
-    if *null != json!({"type": "null"}) || LIMITING.iter().any(|keyword| one.contains_key(*keyword))
+    let Some(Value::Array(alternatives)) = members.get("anyOf") else { return };
+    let [Value::Object(alternative), null] = alternatives.as_slice() else { return };
+    let Some(Value::String(kind)) = alternative.get("type") else { return };
+    if *null != json!({"type": "null"})
+        || LIMITING.iter().any(|keyword| alternative.contains_key(*keyword))
     {
         return;
     }
-    let mut joined = one.clone();
-    joined.insert("type".to_owned(), json!([kind, "null"]));
-    if let Some(Value::Array(values)) = joined.get_mut("enum") {
+    let mut nullable = alternative.clone();
+    nullable.insert("type".to_owned(), json!([kind, "null"]));
+    if let Some(Value::Array(values)) = nullable.get_mut("enum") {
         values.push(Value::Null);
     }
-    joined.extend(
+    nullable.extend(
         members.iter().filter(|(key, _)| *key != "anyOf").map(|(k, v)| (k.clone(), v.clone())),
     );
-    *members = joined;
+    *members = nullable;
 }
 
 /// Decodes the name in a reference.
@@ -246,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_that_is_a_reference_is_written_out() {
+    fn a_reference_at_the_root_is_replaced_by_its_definition() {
         let schema = json!({
             "$ref": "#/$defs/Tree",
             "$defs": {"Tree": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}},
@@ -274,46 +277,51 @@ mod tests {
             "required": ["kind", "number"],
         });
         assert_eq!(inline(tagged), expected);
-        let clashing = json!({
+        let conflicting = json!({
             "$ref": "#/$defs/A", "maximum": 5, "description": "Near.",
             "$defs": {"A": {"maximum": 9, "description": "Far."}},
         });
-        let both = json!({
+        let combined = json!({
             "allOf": [{"maximum": 9, "description": "Far."}, {"maximum": 5}], "description": "Near.",
         });
-        assert_eq!(inline(clashing), both);
+        assert_eq!(inline(conflicting), combined);
     }
 
     #[test]
-    fn null_is_joined_only_where_it_is_then_allowed() {
-        let of = |one: Value| {
-            inline(json!({"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}], "$defs": {"A": one}}))
+    fn a_union_with_null_becomes_a_nullable_type_only_if_null_stays_allowed() {
+        let inlined_with_null = |definition: Value| {
+            inline(
+                json!({"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}], "$defs": {"A": definition}}),
+            )
         };
-        let joined = json!({"type": ["string", "null"], "enum": ["a", null]});
-        assert_eq!(of(json!({"type": "string", "enum": ["a"]})), joined);
+        let nullable = json!({"type": ["string", "null"], "enum": ["a", null]});
+        assert_eq!(inlined_with_null(json!({"type": "string", "enum": ["a"]})), nullable);
         for keyword in ["oneOf", "anyOf", "allOf"] {
-            let one = json!({"type": "object", keyword: [{"required": ["a"]}]});
-            assert_eq!(of(one.clone()), json!({"anyOf": [one, {"type": "null"}]}));
+            let definition = json!({"type": "object", keyword: [{"required": ["a"]}]});
+            assert_eq!(
+                inlined_with_null(definition.clone()),
+                json!({"anyOf": [definition, {"type": "null"}]})
+            );
         }
     }
 
     #[test]
-    fn data_that_look_like_schemas_are_unchanged() {
-        let looks_like_one = json!({
+    fn data_that_resembles_a_schema_is_unchanged() {
+        let schema_like = json!({
             "anyOf": [{"type": "string"}, {"type": "null"}], "$ref": "#/$defs/A",
         });
         let schema = json!({
-            "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"default": looks_like_one}},
+            "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"default": schema_like}},
             "$defs": {"A": {"type": "string"}},
         });
         let expected = json!({
-            "properties": {"a": {"type": "string"}, "b": {"default": looks_like_one}},
+            "properties": {"a": {"type": "string"}, "b": {"default": schema_like}},
         });
         assert_eq!(inline(schema), expected);
     }
 
     #[test]
-    fn circular_references_terminate() {
+    fn inlining_of_circular_references_terminates() {
         let schema = json!({
             "$ref": "#/$defs/A",
             "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}},
@@ -332,9 +340,9 @@ mod tests {
                 "properties": properties,
                 "$defs": {"Text": {"type": "string", "description": text}},
             });
-            let most = json_bytes(&schema, usize::MAX).unwrap() + MAX_ADDED_BYTES;
+            let max_bytes = json_bytes(&schema, usize::MAX).unwrap() + MAX_ADDED_BYTES;
             let inlined = inline(schema);
-            assert!(json_bytes(&inlined, most).is_some(), "{length}");
+            assert!(json_bytes(&inlined, max_bytes).is_some(), "{length}");
             assert_eq!(inlined["$defs"]["Text"]["description"], text);
         }
     }

@@ -14,7 +14,7 @@ use crate::model::tool::{is_portable, portable_name};
 const MAX_DEPTH: usize = 64;
 
 /// `format` values for number widths, which some clients reject.
-const WIDTHS: [&str; 14] = [
+const WIDTH_FORMATS: [&str; 14] = [
     "int", "int8", "int16", "int32", "int64", "int128", "uint", "uint8", "uint16", "uint32",
     "uint64", "uint128", "float", "double",
 ];
@@ -36,11 +36,12 @@ const PLAIN_AT_ROOT: [&str; 8] = [
 ];
 
 /// Keywords whose value is a single schema.
-const SCHEMAS: [&str; 8] =
+const SINGLE_SCHEMA_KEYWORDS: [&str; 8] =
     ["items", "contains", "not", "if", "then", "else", "propertyNames", "additionalProperties"];
 
 /// Keywords of the root that define which undeclared properties are allowed.
-const STATED: [&str; 3] = ["additionalProperties", "unevaluatedProperties", "propertyNames"];
+const UNDECLARED_PROPERTY_KEYWORDS: [&str; 3] =
+    ["additionalProperties", "unevaluatedProperties", "propertyNames"];
 
 /// Keywords of the root whose schemas can declare further properties.
 const APPLICATORS: [&str; 7] =
@@ -54,7 +55,10 @@ pub(crate) fn closing_keyword(root: &Map<String, Value>) -> Option<&'static str>
     let is_declared = |name: &Value| name.as_str().is_some_and(|it| properties.contains_key(it));
     let mut required = root.get("required").and_then(Value::as_array).into_iter().flatten();
     let has = |keyword: &&str| root.contains_key(*keyword);
-    if properties.is_empty() || STATED.iter().any(has) || !required.all(is_declared) {
+    if properties.is_empty()
+        || UNDECLARED_PROPERTY_KEYWORDS.iter().any(has)
+        || !required.all(is_declared)
+    {
         return None;
     }
     let is_plain = !APPLICATORS.iter().any(has);
@@ -93,8 +97,8 @@ pub(crate) fn input(schema: Value) -> Result<(Value, Option<Value>), DefinitionE
         Some(other) => return Err(DefinitionError::InputNotAnObject(truncated(other))),
     }
     if !root.contains_key("properties") {
-        let at = root.len().min(1);
-        root.shift_insert(at, "properties".to_owned(), json!({}));
+        let index = root.len().min(1);
+        root.shift_insert(index, "properties".to_owned(), json!({}));
     }
     root.shift_remove("title");
     rename_properties(root);
@@ -105,13 +109,13 @@ pub(crate) fn input(schema: Value) -> Result<(Value, Option<Value>), DefinitionE
             advertise_properties(&mut advertised, branches);
         }
     }
-    hide_own_keywords(&mut advertised);
+    remove_check_keywords(&mut advertised);
     let advertised = (advertised != *root).then_some(Value::Object(advertised));
     Ok((schema, advertised))
 }
 
 /// Removes the keywords of check schemas from the properties of an advertised schema.
-pub(super) fn hide_own_keywords(root: &mut Map<String, Value>) {
+pub(super) fn remove_check_keywords(root: &mut Map<String, Value>) {
     let Some(Value::Object(properties)) = root.get_mut("properties") else { return };
     for property in properties.values_mut().filter_map(Value::as_object_mut) {
         property.shift_remove(WIRE_NAME);
@@ -122,24 +126,24 @@ pub(super) fn hide_own_keywords(root: &mut Map<String, Value>) {
 /// Adds the properties of hidden root unions to the advertised schema. If several members of the unions declare the
 /// same property, its schema becomes the union of their schemas.
 fn advertise_properties(root: &mut Map<String, Value>, branches: Vec<Value>) {
-    let Some(Value::Object(shown)) = root.get_mut("properties") else { return };
+    let Some(Value::Object(advertised)) = root.get_mut("properties") else { return };
     let mut found: Map<String, Value> = Map::new();
     for branch in branches {
         let Value::Object(mut branch) = branch else { continue };
         let Some(Value::Object(properties)) = branch.shift_remove("properties") else { continue };
         for (name, property) in properties {
             match found.entry(name).or_insert_with(|| json!([])) {
-                Value::Array(forms) if !forms.contains(&property) => forms.push(property),
+                Value::Array(schemas) if !schemas.contains(&property) => schemas.push(property),
                 _ => {}
             }
         }
     }
-    for (name, mut forms) in found {
-        let form = match forms.as_array_mut() {
+    for (name, mut schemas) in found {
+        let schema = match schemas.as_array_mut() {
             Some(one) if one.len() == 1 => one.swap_remove(0),
-            _ => json!({"anyOf": forms}),
+            _ => json!({"anyOf": schemas}),
         };
-        shown.entry(name).or_insert(form);
+        advertised.entry(name).or_insert(schema);
     }
 }
 
@@ -152,7 +156,7 @@ pub(super) fn rename_properties(root: &mut Map<String, Value>) {
     if !is_plain || properties.keys().all(|name| is_portable(name)) {
         return;
     }
-    let mut taken: HashSet<String> =
+    let mut used_names: HashSet<String> =
         properties.keys().filter(|name| is_portable(name)).cloned().collect();
     let mut renamed: HashMap<String, String> = HashMap::new();
     let old = std::mem::take(properties);
@@ -160,7 +164,7 @@ pub(super) fn rename_properties(root: &mut Map<String, Value>) {
         match &mut property {
             Value::Object(map) if !name.is_empty() && !is_portable(&name) => {
                 map.insert(WIRE_NAME.to_owned(), Value::String(name.clone()));
-                let new = portable_name(&name, &mut taken);
+                let new = portable_name(&name, &mut used_names);
                 renamed.insert(name, new.clone());
                 properties.insert(new, property);
             }
@@ -188,7 +192,11 @@ pub(crate) fn output(schema: Value) -> Result<Value, DefinitionError> {
 
 /// Removes rejected keywords and repairs direct subschemas.
 fn clean(map: &mut Map<String, Value>) {
-    if map.get("format").and_then(Value::as_str).is_some_and(|format| WIDTHS.contains(&format)) {
+    if map
+        .get("format")
+        .and_then(Value::as_str)
+        .is_some_and(|format| WIDTH_FORMATS.contains(&format))
+    {
         map.shift_remove("format");
     }
     if matches!(map.get("required"), Some(Value::Object(none)) if none.is_empty()) {
@@ -197,7 +205,7 @@ fn clean(map: &mut Map<String, Value>) {
     for (keyword, value) in map.iter_mut() {
         match (keyword.as_str(), &mut *value) {
             ("additionalProperties", Value::Bool(_)) => {}
-            (keyword, _) if SCHEMAS.contains(&keyword) => repair(value),
+            (keyword, _) if SINGLE_SCHEMA_KEYWORDS.contains(&keyword) => repair(value),
             ("oneOf" | "anyOf" | "allOf" | "prefixItems", Value::Array(members)) => {
                 members.iter_mut().for_each(repair);
             }

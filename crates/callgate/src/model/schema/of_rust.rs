@@ -35,7 +35,7 @@ pub(crate) fn input<A: JsonSchema>() -> (Value, Value) {
     for property in properties.into_iter().flat_map(Map::values_mut) {
         property.as_object_mut().and_then(|property| property.shift_remove("default"));
     }
-    drop_wrong_defaults(&mut schema);
+    remove_invalid_defaults(&mut schema);
     (check, schema)
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn input<A: JsonSchema>() -> (Value, Value) {
 /// numbers, booleans and choices, without `null`.
 pub(crate) fn form<T: JsonSchema>() -> Result<Value, String> {
     let mut schema = schema::<T>(SchemaSettings::draft2020_12().for_deserialize());
-    drop_wrong_defaults(&mut schema);
+    remove_invalid_defaults(&mut schema);
     let root = schema.as_object_mut().filter(|root| root.get("type") == Some(&json!("object")));
     let root = root.ok_or("it is not a struct with named fields")?;
     root.retain(|key, _| ["type", "properties", "required"].contains(&key.as_str()));
@@ -64,19 +64,19 @@ pub(crate) fn form<T: JsonSchema>() -> Result<Value, String> {
 
 /// Converts the schema of a field. Returns `false` if clients cannot show the field.
 fn make_form_field(field: &mut Map<String, Value>) -> bool {
-    if let Some(Value::Array(either)) = field.get("anyOf")
-        && let [Value::Object(one), null] = either.as_slice()
+    if let Some(Value::Array(alternatives)) = field.get("anyOf")
+        && let [Value::Object(alternative), null] = alternatives.as_slice()
         && *null == json!({"type": "null"})
     {
-        let one = one.clone();
+        let alternative = alternative.clone();
         field.shift_remove("anyOf");
-        field.extend(one);
+        field.extend(alternative);
     }
     if let Some(Value::Array(types)) = field.get_mut("type") {
         types.retain(|kind| kind != "null");
-        if let [one] = types.as_slice() {
-            let one = one.clone();
-            field.insert("type".to_owned(), one);
+        if let [single_type] = types.as_slice() {
+            let single_type = single_type.clone();
+            field.insert("type".to_owned(), single_type);
         }
     }
     let form: &[&str] = match field.get("type").and_then(Value::as_str) {
@@ -115,10 +115,11 @@ pub(crate) fn output<R: JsonSchema>() -> Result<Option<Value>, DefinitionError> 
 
 /// Returns `true` for the schema that schemars generates for a `Result`.
 fn is_result(root: &Map<String, Value>) -> bool {
-    let Some(Value::Array(either)) = root.get("oneOf") else { return false };
-    let required =
-        |name: &str| either.iter().any(|one| one.get("required") == Some(&json!([name])));
-    either.len() == 2 && required("Ok") && required("Err")
+    let Some(Value::Array(alternatives)) = root.get("oneOf") else { return false };
+    let requires = |name: &str| {
+        alternatives.iter().any(|alternative| alternative.get("required") == Some(&json!([name])))
+    };
+    alternatives.len() == 2 && requires("Ok") && requires("Err")
 }
 
 /// Adds bounds to integers. Without bounds, values out of range would pass the check and fail in serde.
@@ -135,13 +136,13 @@ fn bound_integers(schema: &mut Map<String, Value>) {
 }
 
 /// Removes defaults that do not match their own schema. For example, infinity becomes null in JSON.
-fn drop_wrong_defaults(schema: &mut Value) {
+fn remove_invalid_defaults(schema: &mut Value) {
     let validator = compile_properties(schema);
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
     for (name, property) in properties.into_iter().flatten() {
         let Some(default) = property.get("default") else { continue };
-        let fits = validator.as_ref().is_ok_and(|it| it.is_valid(&json!({name: default})));
-        if let (Value::Object(property), false) = (property, fits) {
+        let is_valid = validator.as_ref().is_ok_and(|it| it.is_valid(&json!({name: default})));
+        if let (Value::Object(property), false) = (property, is_valid) {
             property.shift_remove("default");
         }
     }
@@ -184,37 +185,40 @@ impl Choices {
             choices.add(union)?;
             return Some(choices);
         }
-        let [one, null] = map.get("anyOf")?.as_array()?.as_slice() else { return None };
-        choices.add(one.get("oneOf")?)?;
+        let [alternative, null] = map.get("anyOf")?.as_array()?.as_slice() else { return None };
+        choices.add(alternative.get("oneOf")?)?;
         if *null != json!({"type": "null"}) {
             return None;
         }
         choices.types.push(json!("null"));
         choices.values.push(Value::Null);
-        choices.description = choices.description.or_else(|| one.get("description").cloned());
+        choices.description =
+            choices.description.or_else(|| alternative.get("description").cloned());
         Some(choices)
     }
 
     fn add(&mut self, union: &Value) -> Option<()> {
         for branch in union.as_array()? {
             let branch = branch.as_object()?;
-            let known = ["type", "const", "enum", "description"];
-            if !branch.keys().all(|key| known.contains(&key.as_str())) {
+            let supported = ["type", "const", "enum", "description"];
+            if !branch.keys().all(|key| supported.contains(&key.as_str())) {
                 return None;
             }
             let kind = branch.get("type")?;
             if !self.types.contains(kind) {
                 self.types.push(kind.clone());
             }
-            let own = match (branch.get("const"), branch.get("enum")) {
-                (Some(one), None) => std::slice::from_ref(one),
-                (None, Some(Value::Array(several))) => several,
+            let constants = match (branch.get("const"), branch.get("enum")) {
+                (Some(constant), None) => std::slice::from_ref(constant),
+                (None, Some(Value::Array(constants))) => constants,
                 _ => return None,
             };
-            self.values.extend_from_slice(own);
-            if let (Some(Value::String(note)), [one]) = (branch.get("description"), own) {
-                let one = one.as_str().map_or_else(|| one.to_string(), ToOwned::to_owned);
-                self.notes.push(format!("- `{one}`: {note}"));
+            self.values.extend_from_slice(constants);
+            if let (Some(Value::String(note)), [constant]) = (branch.get("description"), constants)
+            {
+                let constant =
+                    constant.as_str().map_or_else(|| constant.to_string(), ToOwned::to_owned);
+                self.notes.push(format!("- `{constant}`: {note}"));
             }
         }
         (!self.values.is_empty()).then_some(())
@@ -224,8 +228,8 @@ impl Choices {
         for keyword in ["oneOf", "anyOf", "description"] {
             map.shift_remove(keyword);
         }
-        let one = (self.types.len() == 1).then(|| self.types.pop()).flatten();
-        map.shift_insert(0, "type".to_owned(), one.unwrap_or(Value::Array(self.types)));
+        let single_type = (self.types.len() == 1).then(|| self.types.pop()).flatten();
+        map.shift_insert(0, "type".to_owned(), single_type.unwrap_or(Value::Array(self.types)));
         map.shift_insert(1, "enum".to_owned(), Value::Array(self.values));
         let text = self.description.as_ref().and_then(Value::as_str).unwrap_or_default();
         let description = format!("{text}\n\n{}", self.notes.join("\n"));

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::normalise::{hide_own_keywords, rename_properties};
+use super::normalise::{remove_check_keywords, rename_properties};
 use super::{Purpose, REST_PARAM};
 use crate::model::method::{Param, ValueType};
 use crate::model::type_expr::{Literal, TypeExpr};
@@ -36,7 +36,7 @@ impl Types {
             }
             rename_properties(root);
             if purpose == Purpose::Advertise {
-                hide_own_keywords(root);
+                remove_check_keywords(root);
             }
         }
         writer.with_definitions(schema, params.iter().filter_map(Param::type_expr))
@@ -54,18 +54,18 @@ impl Writer<'_> {
     pub(super) fn schema(self, ty: &TypeExpr) -> Value {
         match ty {
             TypeExpr::Int { min, max } => {
-                let mut schema = of_type("integer");
+                let mut schema = type_schema("integer");
                 for (keyword, bound) in [("minimum", min), ("maximum", max)] {
                     if let Some(bound) = *bound {
-                        put(&mut schema, keyword, bound.into());
+                        insert_keyword(&mut schema, keyword, bound.into());
                     }
                 }
                 schema
             }
-            TypeExpr::Float => of_type("number"),
-            TypeExpr::String => of_type("string"),
-            TypeExpr::Bool => of_type("boolean"),
-            TypeExpr::Null => of_type("null"),
+            TypeExpr::Float => type_schema("number"),
+            TypeExpr::String => type_schema("string"),
+            TypeExpr::Bool => type_schema("boolean"),
+            TypeExpr::Null => type_schema("null"),
             TypeExpr::Mixed => json!({
                 "type": ["string", "number", "boolean", "object", "array", "null"],
                 "items": {},
@@ -73,19 +73,19 @@ impl Writer<'_> {
             TypeExpr::Array if self.purpose == Purpose::Check => {
                 json!({"type": ["object", "array"]})
             }
-            TypeExpr::Object | TypeExpr::Array => of_type("object"),
+            TypeExpr::Object | TypeExpr::Array => type_schema("object"),
             TypeExpr::Literal(literal) => choices(&[literal]),
-            TypeExpr::List(item) => with(of_type("array"), "items", self.schema(item)),
+            TypeExpr::List(item) => with_keyword(type_schema("array"), "items", self.schema(item)),
             TypeExpr::Map(value) => {
-                with(of_type("object"), "additionalProperties", self.schema(value))
+                with_keyword(type_schema("object"), "additionalProperties", self.schema(value))
             }
             TypeExpr::Tuple(members) => {
-                let mut schema = of_type("array");
+                let mut schema = type_schema("array");
                 let schemas = members.iter().map(|member| self.schema(member)).collect();
-                put(&mut schema, "prefixItems", schemas);
-                put(&mut schema, "items", json!({}));
-                put(&mut schema, "minItems", members.len().into());
-                with(schema, "maxItems", members.len().into())
+                insert_keyword(&mut schema, "prefixItems", schemas);
+                insert_keyword(&mut schema, "items", json!({}));
+                insert_keyword(&mut schema, "minItems", members.len().into());
+                with_keyword(schema, "maxItems", members.len().into())
             }
             TypeExpr::Shape(fields) => object_of(
                 fields.iter().map(|field| (&*field.name, self.schema(&field.ty), !field.optional)),
@@ -93,7 +93,7 @@ impl Writer<'_> {
             TypeExpr::Class(name) => match self.types.resolve(name) {
                 Resolved::Inline(definition) => self.definition(definition),
                 Resolved::Reference(key) => json!({"$ref": format!("#/$defs/{key}")}),
-                Resolved::Undefined => of_type("object"),
+                Resolved::Undefined => type_schema("object"),
             },
             TypeExpr::Nullable(inner) => self.nullable(inner),
             TypeExpr::Union(members) => self.union(members),
@@ -102,19 +102,19 @@ impl Writer<'_> {
 
     fn nullable(self, ty: &TypeExpr) -> Value {
         let mut schema = self.schema(ty);
-        let has_own_form = match ty {
+        let needs_any_of = match ty {
             TypeExpr::Class(name) => matches!(
                 self.types.resolve(name),
                 Resolved::Reference(_) | Resolved::Inline(TypeDefinition::Schema(_))
             ),
             _ => false,
         };
-        if has_own_form {
-            return json!({"anyOf": [schema, of_type("null")]});
+        if needs_any_of {
+            return json!({"anyOf": [schema, type_schema("null")]});
         }
         for keyword in ["oneOf", "anyOf"] {
             if let Some(Value::Array(members)) = schema.get_mut(keyword) {
-                members.push(of_type("null"));
+                members.push(type_schema("null"));
                 return schema;
             }
         }
@@ -123,7 +123,7 @@ impl Writer<'_> {
         }
         match schema.get_mut("type") {
             Some(Value::Array(types)) => types.push("null".into()),
-            Some(one) => *one = json!([one, "null"]),
+            Some(name) => *name = json!([name, "null"]),
             None => {}
         }
         schema
@@ -131,45 +131,47 @@ impl Writer<'_> {
 
     /// Writes a union with all its members: as `oneOf`, or as `anyOf` if the members' types overlap.
     fn union(self, members: &[TypeExpr]) -> Value {
-        let (mut literals, mut others) = (Vec::new(), Vec::new());
+        let (mut literals, mut other_types) = (Vec::new(), Vec::new());
         for member in members {
             match member {
                 TypeExpr::Literal(literal) => literals.push(literal),
-                other => others.push(other),
+                other => other_types.push(other),
             }
         }
-        if others.is_empty() {
+        if other_types.is_empty() {
             return choices(&literals);
         }
-        let mut seen = literals.iter().fold(0, |seen, literal| seen | kind(json_type_of(literal)));
+        let mut used_bits = literals
+            .iter()
+            .fold(0, |used_bits, literal| used_bits | type_bit(json_type_of(literal)));
         let mut overlap = false;
-        for other in &others {
-            let kinds = self.kinds(other);
-            overlap |= seen & kinds != 0;
-            seen |= kinds;
+        for other in &other_types {
+            let type_bits = self.type_bits(other);
+            overlap |= used_bits & type_bits != 0;
+            used_bits |= type_bits;
         }
         let literals = (!literals.is_empty()).then(|| choices(&literals));
-        let others = others.into_iter().map(|other| self.schema(other));
-        let alternatives: Value = literals.into_iter().chain(others).collect();
-        with(json!({}), if overlap { "anyOf" } else { "oneOf" }, alternatives)
+        let other_types = other_types.into_iter().map(|other| self.schema(other));
+        let alternatives: Value = literals.into_iter().chain(other_types).collect();
+        with_keyword(json!({}), if overlap { "anyOf" } else { "oneOf" }, alternatives)
     }
 
     /// Returns the JSON types of a type's values as a bit set.
-    fn kinds(self, ty: &TypeExpr) -> u8 {
+    fn type_bits(self, ty: &TypeExpr) -> u8 {
         match ty {
-            TypeExpr::Int { .. } | TypeExpr::Float => kind("number"),
-            TypeExpr::String => kind("string"),
-            TypeExpr::Bool => kind("boolean"),
-            TypeExpr::Null => kind("null"),
-            TypeExpr::Literal(literal) => kind(json_type_of(literal)),
-            TypeExpr::List(_) | TypeExpr::Tuple(_) => kind("array"),
-            TypeExpr::Object | TypeExpr::Map(_) | TypeExpr::Shape(_) => kind("object"),
+            TypeExpr::Int { .. } | TypeExpr::Float => type_bit("number"),
+            TypeExpr::String => type_bit("string"),
+            TypeExpr::Bool => type_bit("boolean"),
+            TypeExpr::Null => type_bit("null"),
+            TypeExpr::Literal(literal) => type_bit(json_type_of(literal)),
+            TypeExpr::List(_) | TypeExpr::Tuple(_) => type_bit("array"),
+            TypeExpr::Object | TypeExpr::Map(_) | TypeExpr::Shape(_) => type_bit("object"),
             // The check also accepts a list, and the advertised schema must have the same structure as the check
             // schema.
-            TypeExpr::Array => kind("object") | kind("array"),
+            TypeExpr::Array => type_bit("object") | type_bit("array"),
             TypeExpr::Class(name) => match self.types.resolve(name) {
                 Resolved::Inline(TypeDefinition::Schema(_)) | Resolved::Reference(_) => u8::MAX,
-                _ => kind("object"),
+                _ => type_bit("object"),
             },
             TypeExpr::Mixed | TypeExpr::Nullable(_) | TypeExpr::Union(_) => u8::MAX,
         }
@@ -197,10 +199,10 @@ impl Writer<'_> {
         if let Some(default) = &param.default
             && (self.purpose == Purpose::Check || !is_empty_map(param, default))
         {
-            put(&mut schema, "default", default.clone());
+            insert_keyword(&mut schema, "default", default.clone());
         }
         if param.variadic {
-            put(&mut schema, REST_PARAM, true.into());
+            insert_keyword(&mut schema, REST_PARAM, true.into());
         }
         schema
     }
@@ -216,7 +218,7 @@ impl Writer<'_> {
             let definitions = definitions.into_iter();
             let definitions =
                 definitions.map(|(key, definition)| (key, self.definition(definition)));
-            put(&mut schema, "$defs", definitions.collect());
+            insert_keyword(&mut schema, "$defs", definitions.collect());
         }
         schema
     }
@@ -229,16 +231,16 @@ fn is_empty_map(param: &Param, default: &Value) -> bool {
         && default.as_array().is_some_and(Vec::is_empty)
 }
 
-fn of_type(name: &str) -> Value {
-    with(Value::Object(Map::new()), "type", name.into())
+fn type_schema(name: &str) -> Value {
+    with_keyword(Value::Object(Map::new()), "type", name.into())
 }
 
-fn with(mut schema: Value, keyword: &str, value: Value) -> Value {
-    put(&mut schema, keyword, value);
+fn with_keyword(mut schema: Value, keyword: &str, value: Value) -> Value {
+    insert_keyword(&mut schema, keyword, value);
     schema
 }
 
-fn put(schema: &mut Value, keyword: &str, value: Value) {
+fn insert_keyword(schema: &mut Value, keyword: &str, value: Value) {
     if let Value::Object(members) = schema {
         members.insert(keyword.to_owned(), value);
     }
@@ -264,8 +266,12 @@ fn object_of<'n>(properties: impl Iterator<Item = (&'n str, Value, bool)>) -> Va
             (name.to_owned(), schema)
         })
         .collect();
-    let schema = with(of_type("object"), "properties", Value::Object(properties));
-    if required.is_empty() { schema } else { with(schema, "required", Value::Array(required)) }
+    let schema = with_keyword(type_schema("object"), "properties", Value::Object(properties));
+    if required.is_empty() {
+        schema
+    } else {
+        with_keyword(schema, "required", Value::Array(required))
+    }
 }
 
 /// Returns the schema of an enumeration.
@@ -283,7 +289,7 @@ fn choices(literals: &[&Literal]) -> Value {
     });
     let values = values.collect();
     let types = if types.len() == 1 { types.remove(0) } else { Value::Array(types) };
-    with(with(json!({}), "type", types), "enum", values)
+    with_keyword(with_keyword(json!({}), "type", types), "enum", values)
 }
 
 fn json_type_of(literal: &Literal) -> &'static str {
@@ -296,7 +302,7 @@ fn json_type_of(literal: &Literal) -> &'static str {
 }
 
 /// Returns the bit that stands for a JSON type. Integers have the bit of numbers.
-fn kind(name: &str) -> u8 {
+fn type_bit(name: &str) -> u8 {
     match name {
         "string" => 1,
         "integer" | "number" => 2,

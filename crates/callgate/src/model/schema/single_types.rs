@@ -20,7 +20,7 @@ const ALL_TYPES: [&str; 6] = ["string", "number", "boolean", "object", "array", 
 const UNIONS: [&str; 2] = ["anyOf", "oneOf"];
 
 /// Keywords from which clients derive the type of a value.
-const TYPED: [&str; 7] = ["type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"];
+const TYPE_KEYWORDS: [&str; 7] = ["type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"];
 
 /// Returns the keywords that restrict only values of this type and do not depend on keywords of other types.
 fn keywords_of(kind: &str) -> &'static [&'static str] {
@@ -59,13 +59,13 @@ fn keywords_of(kind: &str) -> &'static [&'static str] {
 /// schema with `unevaluatedItems` is not rewritten either, because the effect of that keyword depends on whether the
 /// same schema has `items`.
 pub(crate) fn single_types(schema: &Value) -> Option<Value> {
-    let (mut is_affected, mut counts_items) = (false, false);
+    let (mut is_affected, mut has_unevaluated_items) = (false, false);
     for_each_schema(schema, &mut |map| {
         is_affected |= needs_rewrite(map);
-        counts_items |= map.contains_key("unevaluatedItems");
+        has_unevaluated_items |= map.contains_key("unevaluatedItems");
     });
     let is_movable = |target: &str| target == "#" || target.starts_with("#/$defs/");
-    if !is_affected || counts_items || !references(schema).into_iter().all(is_movable) {
+    if !is_affected || has_unevaluated_items || !references(schema).into_iter().all(is_movable) {
         return None;
     }
     let mut rewritten = schema.clone();
@@ -89,7 +89,9 @@ pub(crate) fn untyped_properties(schema: &Schema) -> impl Iterator<Item = &str> 
 }
 
 fn is_typed(schema: &Value) -> bool {
-    schema.as_object().is_some_and(|map| TYPED.iter().any(|keyword| map.contains_key(*keyword)))
+    schema
+        .as_object()
+        .is_some_and(|map| TYPE_KEYWORDS.iter().any(|keyword| map.contains_key(*keyword)))
 }
 
 fn needs_rewrite(schema: &Schema) -> bool {
@@ -116,13 +118,13 @@ fn split_types(schema: &mut Schema) {
     let is_repeated = |kind: &str| kind == "integer" && listed.contains(&"number");
     let kept = listed.iter().filter(|kind| !is_repeated(kind) && has_values(schema, kind));
     let types: Vec<String> = kept.map(|kind| (*kind).to_owned()).collect();
-    let at = schema.keys().position(|keyword| keyword == "type").unwrap_or(0);
+    let index = schema.keys().position(|keyword| keyword == "type").unwrap_or(0);
     match types.as_slice() {
         [] => {}
-        [one] => {
-            keep_values(schema, one);
+        [single_type] => {
+            keep_values(schema, single_type);
             schema.shift_remove("type");
-            schema.shift_insert(at, "type".to_owned(), one.as_str().into());
+            schema.shift_insert(index, "type".to_owned(), single_type.as_str().into());
         }
         _ if members(schema).next().is_some()
             && (members(schema).all(|it| is_within(it, &types))
@@ -138,7 +140,7 @@ fn split_types(schema: &mut Schema) {
                 schema.shift_remove(*keyword);
             }
             schema.shift_remove("enum");
-            add_union(schema, at, branches);
+            add_union(schema, index, branches);
         }
     }
 }
@@ -200,8 +202,8 @@ fn keep_values(schema: &mut Schema, kind: &str) {
 /// Returns the part of a schema that applies to one type.
 fn branch(schema: &Schema, kind: &str) -> Value {
     let mut branch = Schema::from_iter([("type".to_owned(), kind.into())]);
-    let own = |keyword: &str| keywords_of(kind).contains(&keyword);
-    let is_kept = |keyword: &str| own(keyword) || (keyword == "enum" && kind != "null");
+    let is_of_type = |keyword: &str| keywords_of(kind).contains(&keyword);
+    let is_kept = |keyword: &str| is_of_type(keyword) || (keyword == "enum" && kind != "null");
     let kept = schema.iter().filter(|(keyword, _)| is_kept(keyword));
     branch.extend(kept.map(|(keyword, value)| (keyword.clone(), value.clone())));
     keep_values(&mut branch, kind);
@@ -209,9 +211,9 @@ fn branch(schema: &Schema, kind: &str) -> Value {
 }
 
 /// Adds `anyOf` with these branches. If the schema already has `anyOf`, adds the new one to `allOf`.
-fn add_union(schema: &mut Schema, at: usize, branches: Value) {
+fn add_union(schema: &mut Schema, index: usize, branches: Value) {
     if !schema.contains_key("anyOf") {
-        schema.shift_insert(at.min(schema.len()), "anyOf".to_owned(), branches);
+        schema.shift_insert(index.min(schema.len()), "anyOf".to_owned(), branches);
     } else if let Value::Array(all) = schema.entry("allOf").or_insert_with(|| json!([])) {
         all.push(json!({"anyOf": branches}));
     }
@@ -220,7 +222,7 @@ fn add_union(schema: &mut Schema, at: usize, branches: Value) {
 /// Returns `true` if a member of a union allows only these types.
 fn is_within(member: &Value, types: &[String]) -> bool {
     let is_listed = |kind: &str| {
-        types.iter().any(|known| known == kind || (known == "number" && kind == "integer"))
+        types.iter().any(|allowed| allowed == kind || (allowed == "number" && kind == "integer"))
     };
     match member.get("type") {
         Some(Value::String(kind)) => is_listed(kind),
@@ -302,19 +304,19 @@ fn flatten(schema: &mut Schema) {
 
 /// Returns the members of a union and of nested unions, with the first description of the nested unions.
 fn flattened(outer: &str, members: &[Value]) -> Option<(Vec<Value>, Option<Value>)> {
-    let (mut flat, mut seen, mut description) = (Vec::new(), HashSet::new(), None);
+    let (mut flat, mut unique_members, mut description) = (Vec::new(), HashSet::new(), None);
     let mut is_any_of = outer == "anyOf";
     let mut is_nested = false;
-    let mut waiting: Vec<&Value> = members.iter().rev().collect();
-    while let Some(member) = waiting.pop() {
+    let mut pending: Vec<&Value> = members.iter().rev().collect();
+    while let Some(member) = pending.pop() {
         match nested_union(member) {
             Some((keyword, inner)) => {
                 is_nested = true;
                 is_any_of &= keyword == "anyOf";
-                waiting.extend(inner.iter().rev());
+                pending.extend(inner.iter().rev());
                 description = description.or_else(|| member.get("description").cloned());
             }
-            None if is_any_of && !seen.insert(member) => {}
+            None if is_any_of && !unique_members.insert(member) => {}
             None => flat.push(member.clone()),
         }
     }
@@ -332,12 +334,12 @@ fn nested_union(schema: &Value) -> Option<(&'static str, &Vec<Value>)> {
 
 /// Returns `true` if no value matches the types of two of the schemas.
 fn are_disjoint(schemas: &[Value]) -> bool {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut known_types: Vec<&str> = Vec::new();
     schemas.iter().all(|schema| {
         let Some(kind) = schema.get("type").and_then(Value::as_str) else { return false };
         let kind = if kind == "integer" { "number" } else { kind };
-        let is_new = !seen.contains(&kind);
-        seen.push(kind);
+        let is_new = !known_types.contains(&kind);
+        known_types.push(kind);
         is_new
     })
 }
@@ -416,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_of_any_type_lists_the_types() {
+    fn a_parameter_of_any_type_becomes_a_union_of_all_types() {
         let all = json!([
             {"type": "string"}, {"type": "number"}, {"type": "boolean"}, {"type": "object"},
             {"type": "array", "items": {}}, {"type": "null"},
@@ -433,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn nested_unions_are_one_union_if_that_means_the_same() {
+    fn nested_unions_are_flattened_if_the_meaning_does_not_change() {
         let nested = json!({"anyOf": [
             {"type": ["string", "null"], "description": "A name."}, {"type": "null"}, {"type": "integer"},
         ]});
@@ -453,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_must_not_move_are_kept() {
+    fn schemas_whose_parts_must_not_move_are_not_rewritten() {
         for schema in [
             json!({"type": "object", "properties": {
                 "a": {"type": ["array", "null"], "items": {"type": "string"}},
@@ -568,7 +570,7 @@ mod tests {
 
         /// The rewritten schema allows the same values, and rewriting it again changes nothing.
         #[test]
-        fn the_same_values_are_valid(
+        fn the_rewritten_schema_accepts_the_same_values(
             schema in any_schema(), values in prop::collection::vec(any_value(), 12),
         ) {
             let served = rewritten(&schema);

@@ -163,7 +163,7 @@ fn mixed_includes_all_six_types() {
 }
 
 #[test]
-fn shapes_and_tuples() {
+fn shapes_become_objects_and_tuples_become_arrays() {
     assert_eq!(
         schema("array{id: int, name?: string}"),
         json!({
@@ -213,7 +213,7 @@ fn a_recursive_class_is_kept_under_defs_and_a_nested_one_is_inlined() {
 }
 
 #[test]
-fn classes_that_would_grow_without_bound_when_inlined_are_referred_to() {
+fn classes_that_would_grow_exponentially_are_not_inlined() {
     // Each class refers to the next one twice. Inlined, this would be 2^30 nodes.
     let definitions = (0..30).map(|n| {
         let next = format!("C{}", n + 1);
@@ -230,7 +230,7 @@ fn classes_that_would_grow_without_bound_when_inlined_are_referred_to() {
 }
 
 #[test]
-fn a_long_chain_of_classes_exhausts_no_stack() {
+fn a_long_chain_of_classes_does_not_overflow_the_stack() {
     let chain = (0..2_000).map(|n| {
         let next = format!("C{}", n + 1);
         (class(&format!("C{n}")), TypeDefinition::Fields(vec![field("next", &next)]))
@@ -243,7 +243,7 @@ fn a_long_chain_of_classes_exhausts_no_stack() {
 }
 
 #[test]
-fn a_class_may_have_a_schema_of_its_own_with_parts_and_other_classes() {
+fn a_class_schema_can_refer_to_its_definitions_and_to_other_classes() {
     let types = types(vec![
         (
             "Order",
@@ -266,7 +266,7 @@ fn a_class_may_have_a_schema_of_its_own_with_parts_and_other_classes() {
 }
 
 #[test]
-fn a_ref_in_data_of_a_class_is_no_reference() {
+fn a_ref_in_data_is_not_a_reference() {
     let data = json!({"$ref": "https://example.com/x.json"});
     let types = types(vec![(
         "Link",
@@ -288,21 +288,21 @@ fn a_ref_in_data_of_a_class_is_no_reference() {
 }
 
 #[test]
-fn a_class_whose_schema_refers_elsewhere_is_rejected_and_the_others_stay() {
+fn a_class_with_an_invalid_schema_is_rejected_and_valid_classes_are_kept() {
     let (types, rejected) = Types::new([
         (class("Bad"), TypeDefinition::Schema(json!({"$ref": "https://example.com/x.json"}))),
         (class("Worse"), TypeDefinition::Schema(json!(3))),
         (class("Good"), TypeDefinition::Fields(vec![field("a", "int")])),
     ]);
     let reasons: Vec<String> =
-        rejected.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+        rejected.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
     insta::assert_debug_snapshot!(reasons);
     assert_eq!(schema_of("Bad", &types), json!({"type": "object"}));
     assert!(schema_of("Good", &types).get("properties").is_some());
 }
 
 #[test]
-fn classes_that_are_wrong_take_those_that_refer_to_them_along() {
+fn classes_that_refer_to_a_rejected_class_are_rejected() {
     let (types, rejected) = Types::new([
         (class("A"), TypeDefinition::Schema(json!({"$ref": "#/$defs/B"}))),
         (class("B"), TypeDefinition::Schema(json!({"type": "nonsense"}))),
@@ -315,7 +315,7 @@ fn classes_that_are_wrong_take_those_that_refer_to_them_along() {
 }
 
 #[test]
-fn keys_under_defs_stay_apart_and_do_in_a_uri() {
+fn keys_in_defs_are_unique_and_valid_in_a_uri() {
     let types = types(vec![
         ("Größe", TypeDefinition::Fields(vec![field("of", "?Größe"), field("n", "int")])),
         (
@@ -338,7 +338,7 @@ fn keys_under_defs_stay_apart_and_do_in_a_uri() {
 }
 
 #[test]
-fn many_classes_that_name_each_other_are_linked_quickly_enough_to_test() {
+fn many_classes_that_refer_to_each_other_are_loaded() {
     let definitions = (0..400).map(|n| {
         let properties: Map<String, Value> = (1..6)
             .map(|k| (format!("p{k}"), json!({"$ref": format!("#/$defs/C{}", (n * k + 1) % 400)})))
@@ -353,7 +353,7 @@ fn many_classes_that_name_each_other_are_linked_quickly_enough_to_test() {
 
 /// If the classes were inlined, the largest schema would take over 60 MB.
 #[test]
-fn classes_with_long_texts_are_bounded() {
+fn the_size_of_classes_with_long_descriptions_is_bounded() {
     let long = |length| vec![TypeField { description: "a".repeat(length), ..field("a", "string") }];
     let wide = (0..150).map(|n| field(&format!("f{n}"), "Half")).collect();
     let (types, _) = Types::new([
@@ -379,7 +379,7 @@ fn classes_with_long_texts_are_bounded() {
 }
 
 #[test]
-fn defaults_agree_with_their_types() {
+fn defaults_match_the_advertised_types() {
     let types = Types::default();
     let advertised = |param: &Param| {
         let schema = types.input_schema(std::slice::from_ref(param), Purpose::Advertise);
@@ -390,9 +390,10 @@ fn defaults_agree_with_their_types() {
     let null = advertised(&param("string", json!(null)));
     assert_eq!(null, json!({"type": ["string", "null"], "default": null}));
     assert_eq!(advertised(&param("array", json!([]))), json!({"type": "object"}));
-    let own = Param::with_schema("x", json!({"type": "integer", "default": 5})).unwrap();
-    assert!(!own.is_required());
-    assert_eq!(advertised(&own), json!({"type": "integer", "default": 5}));
+    let param_with_default =
+        Param::with_schema("x", json!({"type": "integer", "default": 5})).unwrap();
+    assert!(!param_with_default.is_required());
+    assert_eq!(advertised(&param_with_default), json!({"type": "integer", "default": 5}));
 }
 
 #[test]
@@ -433,7 +434,7 @@ fn root_unions_are_checked_but_not_advertised() {
 }
 
 #[test]
-fn schemas_that_are_none_are_refused() {
+fn invalid_input_schemas_are_rejected() {
     for schema in
         [json!(3), json!([1]), json!({"type": "array"}), json!({"type": ["object", "null"]})]
     {
@@ -461,7 +462,7 @@ fn any_type() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn every_type_has_a_valid_schema_with_items_and_no_ref(text in any_type()) {
+    fn every_type_has_a_valid_deterministic_schema_without_ref(text in any_type()) {
         let schema = schema(&text);
         prop_assert!(jsonschema::meta::is_valid(&schema), "{schema}");
         let written = schema.to_string();

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::walk;
 
-/// Maximum number of properties of an object: [`Present`] has one bit for each.
+/// Maximum number of properties of an object: [`PropertySet`] has one bit for each.
 const MAX_PROPERTIES: usize = 64;
 
 /// Keywords that this check supports, in addition to `anyOf`.
@@ -30,9 +30,9 @@ const KEYWORDS: [&str; 8] = [
 
 /// The properties that an object has, as a bit set. Bit n is set if the object has the n-th property of the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Present(u64);
+pub(crate) struct PropertySet(u64);
 
-impl Present {
+impl PropertySet {
     /// Returns `true` if the object has the property with this number.
     pub(crate) fn contains(self, property: usize) -> bool {
         self.0 >> property & 1 == 1
@@ -132,7 +132,7 @@ impl TextCheck {
 
     /// Returns the properties of a valid object, by their order in the schema. For other valid values, the set is
     /// empty. If the result is `None`, the text may be valid nevertheless.
-    pub(crate) fn properties(&self, text: &str) -> Option<Present> {
+    pub(crate) fn properties(&self, text: &str) -> Option<PropertySet> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         let present = self.deserialize(&mut deserializer).ok()?;
         deserializer.end().ok()?;
@@ -159,7 +159,8 @@ impl ObjectCheck {
         }
         let mut required = 0;
         for name in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
-            required |= 1 << properties.iter().position(|(known, _)| name == known.as_str())?;
+            required |=
+                1 << properties.iter().position(|(property, _)| name == property.as_str())?;
         }
         let properties = properties.into_iter();
         let properties =
@@ -187,16 +188,16 @@ fn strings(options: &Value) -> Option<Vec<String>> {
 }
 
 /// Fails without a reason, because nobody reads the reason.
-fn unknown<T, E: Error>() -> Result<T, E> {
+fn reject<T, E: Error>() -> Result<T, E> {
     Err(E::custom(""))
 }
 
-fn accepted<E: Error>(is_accepted: bool) -> Result<Present, E> {
-    if is_accepted { Ok(Present::default()) } else { unknown() }
+fn accept_if<E: Error>(is_accepted: bool) -> Result<PropertySet, E> {
+    if is_accepted { Ok(PropertySet::default()) } else { reject() }
 }
 
 impl<'de> DeserializeSeed<'de> for &TextCheck {
-    type Value = Present;
+    type Value = PropertySet;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_any(self)
@@ -204,34 +205,34 @@ impl<'de> DeserializeSeed<'de> for &TextCheck {
 }
 
 impl<'de> Visitor<'de> for &TextCheck {
-    type Value = Present;
+    type Value = PropertySet;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a valid value")
     }
 
     fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-        accepted(self.null)
+        accept_if(self.null)
     }
 
     fn visit_bool<E: Error>(self, _: bool) -> Result<Self::Value, E> {
-        accepted(self.boolean)
+        accept_if(self.boolean)
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
-        accepted(self.accepts_integer(value.into()))
+        accept_if(self.accepts_integer(value.into()))
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<Self::Value, E> {
-        accepted(self.accepts_integer(value.into()))
+        accept_if(self.accepts_integer(value.into()))
     }
 
     fn visit_f64<E: Error>(self, _: f64) -> Result<Self::Value, E> {
-        accepted(self.number)
+        accept_if(self.number)
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        accepted(match &self.string {
+        accept_if(match &self.string {
             None => false,
             Some(StringCheck::Any) => true,
             Some(StringCheck::OneOf(options)) => options.iter().any(|option| option == text),
@@ -239,23 +240,27 @@ impl<'de> Visitor<'de> for &TextCheck {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let Some(items) = &self.array else { return unknown() };
+        let Some(items) = &self.array else { return reject() };
         while seq.next_element_seed(&**items)?.is_some() {}
-        Ok(Present::default())
+        Ok(PropertySet::default())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let Some(object) = &self.object else { return unknown() };
+        let Some(object) = &self.object else { return reject() };
         let mut present = 0;
         while let Some((number, check)) = map.next_key_seed(&**object)? {
             let bit = 1 << number;
             if present & bit != 0 {
-                return unknown();
+                return reject();
             }
             present |= bit;
             map.next_value_seed(check)?;
         }
-        if present & object.required == object.required { Ok(Present(present)) } else { unknown() }
+        if present & object.required == object.required {
+            Ok(PropertySet(present))
+        } else {
+            reject()
+        }
     }
 }
 
@@ -279,7 +284,7 @@ impl<'c> Visitor<'_> for &'c ObjectCheck {
         let mut properties = self.properties.iter().enumerate();
         match properties.find(|(_, (name, _))| name == key) {
             Some((number, (_, check))) => Ok((number, check)),
-            None => unknown(),
+            None => reject(),
         }
     }
 }
@@ -326,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn other_text_is_left_to_the_validator() {
+    fn text_that_may_be_invalid_is_not_accepted() {
         let check = TextCheck::compile(&schema()).unwrap();
         for text in [
             "",
@@ -349,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_with_other_keywords_are_left_to_the_validator() {
+    fn unsupported_schemas_do_not_compile() {
         for schema in [
             json!(true),
             json!({}),

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_into_what_is_not_checked_does_not_refuse_the_schema() {
+    fn a_reference_into_an_unchecked_keyword_does_not_invalidate_the_schema() {
         let schema = json!({
             "type": "object",
             "oneOf": [{"properties": {"a": {"pattern": LOOK_AHEAD}}}],
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_is_too_large_or_wrong_is_told() {
+    fn a_pattern_that_is_too_large_or_invalid_is_reported() {
         assert_eq!(unchecked_patterns(&json!({"pattern": "(?:[a-z]{1,100}){1,100}"})).len(), 1);
         let error = compile(&json!({"pattern": "("})).unwrap_err();
         assert!(

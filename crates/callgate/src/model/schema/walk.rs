@@ -148,46 +148,46 @@ pub(crate) fn nodes(value: &Value) -> usize {
     }
 }
 
-/// Returns the size of a value as JSON, in bytes. Returns `None` as soon as the size exceeds `most`. Does not read a
-/// string that is too long, unlike a writer that counts the bytes.
-pub fn json_bytes(value: &Value, most: usize) -> Option<usize> {
-    let mut left = most;
-    spend_json(value, &mut left)?;
-    Some(most - left)
+/// Returns the size of a value as JSON, in bytes. Returns `None` as soon as the size exceeds `max_bytes`. Does not read
+/// a string that is too long, unlike a writer that counts the bytes.
+pub fn json_bytes(value: &Value, max_bytes: usize) -> Option<usize> {
+    let mut bytes_left = max_bytes;
+    subtract_json(value, &mut bytes_left)?;
+    Some(max_bytes - bytes_left)
 }
 
-fn spend_json(value: &Value, left: &mut usize) -> Option<()> {
-    let mut spend = |bytes: usize| {
-        *left = left.checked_sub(bytes)?;
+fn subtract_json(value: &Value, bytes_left: &mut usize) -> Option<()> {
+    let mut subtract = |bytes: usize| {
+        *bytes_left = bytes_left.checked_sub(bytes)?;
         Some(())
     };
     match value {
-        Value::Null | Value::Bool(true) => spend(4),
-        Value::Bool(false) => spend(5),
-        Value::Number(number) => spend(number.to_string().len()),
-        Value::String(text) => spend_text(text, left),
+        Value::Null | Value::Bool(true) => subtract(4),
+        Value::Bool(false) => subtract(5),
+        Value::Number(number) => subtract(number.to_string().len()),
+        Value::String(text) => subtract_text(text, bytes_left),
         Value::Array(items) => {
-            spend(items.len().max(1) + 1)?;
-            items.iter().try_for_each(|item| spend_json(item, left))
+            subtract(items.len().max(1) + 1)?;
+            items.iter().try_for_each(|item| subtract_json(item, bytes_left))
         }
         Value::Object(members) => {
-            spend(2 * members.len() + 2 - members.len().min(1))?;
+            subtract(2 * members.len() + 2 - members.len().min(1))?;
             members.iter().try_for_each(|(name, member)| {
-                spend_text(name, left)?;
-                spend_json(member, left)
+                subtract_text(name, bytes_left)?;
+                subtract_json(member, bytes_left)
             })
         }
     }
 }
 
-fn spend_text(text: &str, left: &mut usize) -> Option<()> {
-    *left = left.checked_sub(text.len() + 2)?;
+fn subtract_text(text: &str, bytes_left: &mut usize) -> Option<()> {
+    *bytes_left = bytes_left.checked_sub(text.len() + 2)?;
     let escape = |byte: u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
         0..=31 => 5,
         _ => 0,
     };
-    *left = left.checked_sub(text.bytes().map(escape).sum())?;
+    *bytes_left = bytes_left.checked_sub(text.bytes().map(escape).sum())?;
     Some(())
 }
 
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_those_of_the_text() {
+    fn json_bytes_returns_the_length_of_the_json_text() {
         let value = json!({
             "a": [], "b": [1, -2.5, null], "c": {}, "d": {"e": true}, "f": false,
             "g\"": "\u{0}\u{1f}\n\r\t\u{8}\u{c}\\/ü\u{7f}",

@@ -46,9 +46,9 @@ fn collect<'a>(
             }
             continue;
         }
-        let mut out_of_reach = false;
-        for_each_schema_in(keyword, member, &mut |map| out_of_reach |= map.contains_key(KEYWORD));
-        if out_of_reach {
+        let mut is_unsupported = false;
+        for_each_schema_in(keyword, member, &mut |map| is_unsupported |= map.contains_key(KEYWORD));
+        if is_unsupported {
             let place =
                 path.iter().chain([&keyword.as_str()]).copied().collect::<Vec<_>>().join(".");
             return Err(DefinitionError::Header(format!(
@@ -63,22 +63,22 @@ fn annotated(
     name: &Value,
     property: &Value,
     path: &[&str],
-    known: &[HeaderParam],
+    previous: &[HeaderParam],
 ) -> Result<HeaderParam, DefinitionError> {
     let place = path.join(".");
-    let wrong = |problem: &str| DefinitionError::Header(format!("of `{place}` {problem}"));
+    let invalid = |problem: &str| DefinitionError::Header(format!("of `{place}` {problem}"));
     let name = name
         .as_str()
         .filter(|name| is_token(name))
-        .ok_or_else(|| wrong("must be a header name: letters, digits and -_.~!#$%&'*+^`|"))?;
+        .ok_or_else(|| invalid("must be a header name: letters, digits and -_.~!#$%&'*+^`|"))?;
     let is_primitive =
         property.get("type").and_then(Value::as_str).is_some_and(|ty| TYPES.contains(&ty));
     if !is_primitive {
-        return Err(wrong("needs exactly one type: string, integer or boolean"));
+        return Err(invalid("needs exactly one type: string, integer or boolean"));
     }
     let header = format!("mcp-param-{}", name.to_ascii_lowercase()).into_boxed_str();
-    if known.iter().any(|param| param.header == header) {
-        return Err(wrong(&format!("is `{name}`, which another parameter already has")));
+    if previous.iter().any(|param| param.header == header) {
+        return Err(invalid(&format!("is `{name}`, which another parameter already has")));
     }
     Ok(HeaderParam { header, path: path.iter().map(|name| Box::from(*name)).collect() })
 }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn of(schema: &Value) -> Result<Vec<(String, String)>, String> {
+    fn header_params(schema: &Value) -> Result<Vec<(String, String)>, String> {
         let params = params(schema);
         let described = |param: &HeaderParam| (param.header.to_string(), param.path.join("."));
         params
@@ -104,8 +104,8 @@ mod tests {
     }
 
     #[test]
-    fn annotations_are_found_through_properties() {
-        let found = of(&json!({"type": "object", "properties": {
+    fn annotations_of_nested_properties_are_found() {
+        let found = header_params(&json!({"type": "object", "properties": {
             "region": {"type": "string", "x-mcp-header": "Region"},
             "where": {"type": "object", "properties": {
                 "shard": {"type": "integer", "x-mcp-header": "Shard-No"},
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_annotations_are_refused_with_their_place() {
+    fn invalid_annotations_are_rejected_with_their_location() {
         let property = |schema: Value| json!({"type": "object", "properties": {"a": schema}});
         let errors: Vec<String> = [
             property(json!({"type": "string", "x-mcp-header": "two words"})),
@@ -140,7 +140,7 @@ mod tests {
                 {"properties": {"a": {"type": "string", "x-mcp-header": "A"}}},
             ]}),
         ]
-        .map(|schema| of(&schema).unwrap_err())
+        .map(|schema| header_params(&schema).unwrap_err())
         .into();
         insta::assert_debug_snapshot!(errors);
     }

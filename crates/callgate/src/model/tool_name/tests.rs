@@ -47,14 +47,14 @@ fn long_names_are_truncated_and_stay_distinct() {
 }
 
 #[test]
-fn prefix_with_other_characters_is_rejected() {
+fn an_invalid_prefix_is_rejected() {
     for prefix in ["a::b", "a b", "a.b", &"x".repeat(41)] {
         assert!(prefix.parse::<Prefix>().is_err(), "{prefix}");
     }
 }
 
 #[test]
-fn assigned_name_stays_when_another_method_has_that_id() {
+fn an_assigned_name_is_kept_if_it_equals_the_id_of_another_method() {
     let methods = [
         NameRequest { id: "a.b", preferred: Some("a_b") },
         NameRequest { id: "a_b", preferred: None },
@@ -72,7 +72,7 @@ fn assigned_name_stays_when_another_method_has_that_id() {
 }
 
 #[test]
-fn a_remembered_name_that_no_longer_fits_behind_a_longer_prefix_is_given_anew() {
+fn a_stored_name_that_is_too_long_with_the_prefix_is_replaced() {
     let preferred = "y".repeat(60);
     let methods = [NameRequest { id: "some.id", preferred: Some(&preferred) }];
     let names = tool_names(&"LONGER_PREFIX".parse().unwrap(), &methods, []);
@@ -89,15 +89,15 @@ fn ids() -> impl Strategy<Value = BTreeSet<String>> {
     prop::collection::btree_set(id, 0..40)
 }
 
-/// Assigns tool names; `remembered` are the names stored in the registry.
+/// Assigns tool names; `stored` are the names stored in the registry.
 fn assign(
     prefix: &Prefix,
     ids: &BTreeSet<String>,
-    remembered: &BTreeMap<String, String>,
+    stored: &BTreeMap<String, String>,
 ) -> BTreeMap<String, ToolName> {
     let methods: Vec<_> = ids
         .iter()
-        .map(|id| NameRequest { id, preferred: remembered.get(id).map(String::as_str) })
+        .map(|id| NameRequest { id, preferred: stored.get(id).map(String::as_str) })
         .collect();
     let names = tool_names(prefix, &methods, []);
     ids.iter().cloned().zip(names).filter_map(|(id, name)| Some((id, name.ok()?))).collect()
@@ -110,7 +110,7 @@ fn is_tool_name(name: &str) -> bool {
 
 proptest! {
     #[test]
-    fn names_are_injective_stable_and_within_the_pattern(
+    fn names_are_unique_and_stable_and_match_the_pattern(
         ids in ids(),
         more in ids(),
         prefix in prop_oneof![Just(""), Just("FESTI_MCP"), Just("a"), Just("a_b__c")],
@@ -128,13 +128,13 @@ proptest! {
         // No method is refused. A refusal would need an id that equals the hashed name of another id.
         prop_assert_eq!(first.len(), ids.len());
         // Names do not change if methods are added and the registry stores the names that differ from the id.
-        let remembered: BTreeMap<String, String> = first
+        let stored: BTreeMap<String, String> = first
             .iter()
             .map(|(id, name)| (id.clone(), prefix.strip(name).to_owned()))
             .filter(|(id, local)| id != local)
             .collect();
         let all: BTreeSet<String> = ids.union(&more).cloned().collect();
-        let second = assign(&prefix, &all, &remembered);
+        let second = assign(&prefix, &all, &stored);
         for (id, name) in &first {
             prop_assert_eq!(second.get(id), Some(name));
         }

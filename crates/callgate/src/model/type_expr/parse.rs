@@ -77,7 +77,8 @@ type ResolveClass<'a> = &'a dyn Fn(&str) -> Option<TypeExpr>;
 /// names.
 pub fn parse(text: &str, resolve: Option<ResolveClass<'_>>) -> Result<TypeExpr, TypeError> {
     let mut parser = Parser { rest: text, depth: 0, resolve };
-    let result = if text.len() > MAX_LENGTH { Err(TypeProblem::TooLong) } else { parser.whole() };
+    let result =
+        if text.len() > MAX_LENGTH { Err(TypeProblem::TooLong) } else { parser.complete_type() };
     result.map_err(|problem| {
         let parsed = text.len() - parser.rest.len();
         TypeError {
@@ -95,7 +96,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn whole(&mut self) -> Result<TypeExpr, TypeProblem> {
+    fn complete_type(&mut self) -> Result<TypeExpr, TypeProblem> {
         let ty = self.union()?;
         match self.peek() {
             None => Ok(ty),
@@ -359,9 +360,9 @@ impl Parser<'_> {
         let quote = self.peek().unwrap_or('\'');
         let mut chars = self.rest.char_indices().skip(1);
         let mut text = String::new();
-        while let Some((at, c)) = chars.next() {
+        while let Some((index, c)) = chars.next() {
             if c == quote {
-                self.rest = self.rest.get(at + c.len_utf8()..).unwrap_or_default();
+                self.rest = self.rest.get(index + c.len_utf8()..).unwrap_or_default();
                 return Ok(text);
             }
             match c {
@@ -415,11 +416,11 @@ impl Parser<'_> {
         if self.eat(token) { Ok(()) } else { Err(self.unexpected(expected)) }
     }
 
-    fn take_while(&mut self, keep: impl Fn(char) -> bool) -> String {
-        let end = self.rest.find(|c| !keep(c)).unwrap_or(self.rest.len());
-        let (taken, rest) = self.rest.split_at(end);
+    fn take_while(&mut self, is_part: impl Fn(char) -> bool) -> String {
+        let end = self.rest.find(|c| !is_part(c)).unwrap_or(self.rest.len());
+        let (token, rest) = self.rest.split_at(end);
         self.rest = rest;
-        taken.to_owned()
+        token.to_owned()
     }
 
     fn unexpected(&mut self, expected: &'static str) -> TypeProblem {

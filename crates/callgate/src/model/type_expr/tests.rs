@@ -97,7 +97,7 @@ fn unions_are_flat_and_null_is_outside() {
 }
 
 #[test]
-fn shapes_have_names_options_and_places() {
+fn shapes_have_named_optional_and_positional_fields() {
     for (text, canonical) in [
         ("array{id: int, name?: string}", "array{id: int, name?: string}"),
         ("array{ id:int , }", "array{id: int}"),
@@ -151,7 +151,7 @@ fn invalid_types_are_rejected_with_column_and_reason() {
 }
 
 #[test]
-fn no_text_exhausts_the_stack() {
+fn deeply_nested_or_long_types_are_rejected() {
     for text in [
         "(".repeat(4_000),
         "?".repeat(4_000),
@@ -195,8 +195,8 @@ fn any_type() -> impl Strategy<Value = TypeExpr> {
             inner.clone().prop_map(|ty| TypeExpr::Map(Box::new(ty))),
             prop::collection::vec(inner.clone(), 1..4).prop_map(TypeExpr::Tuple),
             prop::collection::vec(field, 0..4).prop_map(|mut fields| {
-                let mut seen = std::collections::HashSet::new();
-                fields.retain(|field| seen.insert(field.name.clone()));
+                let mut names = std::collections::HashSet::new();
+                fields.retain(|field| names.insert(field.name.clone()));
                 TypeExpr::Shape(fields)
             }),
             inner.clone().prop_map(TypeExpr::or_null),
@@ -207,12 +207,14 @@ fn any_type() -> impl Strategy<Value = TypeExpr> {
 
 proptest! {
     #[test]
-    fn what_is_printed_is_read_back(ty in any_type()) {
+    fn a_printed_type_parses_to_the_same_type(ty in any_type()) {
         prop_assert_eq!(ty.to_string().parse(), Ok(ty));
     }
 
     #[test]
-    fn any_text_parses_or_is_rejected(text in "[\\PC]{0,40}|[a-z?|<>\\[\\](){}:,'$\\\\0-9 ]{0,40}") {
+    fn any_text_is_rejected_or_parses_to_a_printable_type(
+        text in "[\\PC]{0,40}|[a-z?|<>\\[\\](){}:,'$\\\\0-9 ]{0,40}",
+    ) {
         if let Ok(ty) = text.parse::<TypeExpr>() {
             prop_assert_eq!(ty.to_string().parse(), Ok(ty));
         }

@@ -108,11 +108,11 @@ pub(super) async fn caller_at(
     address: Option<IpAddr>,
 ) -> Result<Caller, HttpError> {
     let mut caller = pin!(caller(state, parts));
-    if let Some(known) = poll_immediate(caller.as_mut()).await {
-        return known;
+    if let Some(result) = poll_immediate(caller.as_mut()).await {
+        return result;
     }
     let principal = address.map_or(Principal::Unknown, Principal::address);
-    let share = state.lookups.try_take(principal, 1);
+    let share = state.lookups.try_acquire(principal, 1);
     let _share = share.map_err(|_| HttpError::Unavailable(TOO_MANY_LOOKUPS))?;
     caller.await
 }
@@ -124,19 +124,19 @@ pub(super) async fn caller(state: &SharedState, parts: &Parts) -> Result<Caller,
         Some(caller) => caller.clone(),
         None => {
             let authenticated = match state.authenticate.known_caller(parts) {
-                Some(known) => known,
+                Some(result) => result,
                 None => state.authenticate.authenticate(parts).await,
             };
             let caller = authenticated.map_err(|error| match error {
-                AuthenticateError::Unavailable(why) => HttpError::Unavailable(why),
+                AuthenticateError::Unavailable(reason) => HttpError::Unavailable(reason),
                 error => HttpError::Credential(error),
             })?;
             let token = || state.authenticate.token(parts).ok().flatten();
             state.gateway.with_token(caller, token)
         }
     };
-    let is_open = parts.method == Method::OPTIONS || caller.user.is_some();
-    if state.options.require_auth && !is_open {
+    let is_admitted = parts.method == Method::OPTIONS || caller.user.is_some();
+    if state.options.require_auth && !is_admitted {
         return Err(HttpError::NoCredential);
     }
     Ok(caller)
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bearer_token_is_ascii_and_has_its_scheme() {
+    fn a_bearer_token_must_be_ascii_and_follow_the_scheme() {
         let token = |value: &[u8]| {
             let mut headers = HeaderMap::new();
             headers.insert(AUTHORIZATION, HeaderValue::from_bytes(value).unwrap());

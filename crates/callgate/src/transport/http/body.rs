@@ -52,9 +52,9 @@ impl RequestBody {
         options: &HttpOptions,
     ) -> Result<Bytes, HttpError> {
         let limit = options.max_body_bytes;
-        let announced =
+        let content_length =
             headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        if announced.is_some_and(|length: u64| length > limit as u64) {
+        if content_length.is_some_and(|length: u64| length > limit as u64) {
             return Err(HttpError::BodyTooLarge { limit });
         }
         self.awaits_continue = false;
@@ -97,12 +97,12 @@ impl RequestBody {
     /// reset instead of the reply.
     pub(super) fn discard(mut self, share: Share) {
         tokio::spawn(async move {
-            let mut left = MAX_DISCARDED_BYTES;
+            let mut remaining = MAX_DISCARDED_BYTES;
             let discard = async {
                 while let Some(Ok(frame)) = self.body.frame().await {
                     let length = frame.data_ref().map_or(0, Bytes::len);
-                    let Some(rest) = left.checked_sub(length) else { break };
-                    left = rest;
+                    let Some(rest) = remaining.checked_sub(length) else { break };
+                    remaining = rest;
                 }
             };
             let _ = tokio::time::timeout(DISCARD_TIMEOUT, discard).await;
@@ -137,25 +137,25 @@ pub(super) fn text(bytes: &[u8]) -> Result<&str, EnvelopeError> {
 
 /// Keeps a value until the body of a response has been sent completely. A short body is sent at once, so the value is
 /// dropped.
-pub(super) fn keep_until_sent(response: Response, kept: impl Send + 'static) -> Response {
-    keep_if_longer(MAX_SENT_AT_ONCE, response, kept)
+pub(super) fn keep_until_sent(response: Response, guard: impl Send + 'static) -> Response {
+    keep_if_longer(MAX_SENT_AT_ONCE, response, guard)
 }
 
 /// If the response is an event stream, keeps a value until the stream ends. Otherwise drops the value.
-pub(super) fn keep_while_streaming(response: Response, kept: impl Send + 'static) -> Response {
-    keep_if_longer(u64::MAX, response, kept)
+pub(super) fn keep_while_streaming(response: Response, guard: impl Send + 'static) -> Response {
+    keep_if_longer(u64::MAX, response, guard)
 }
 
 /// Keeps a value if the body is longer than `max` bytes or has no known length. Only event streams have no known
 /// length.
-fn keep_if_longer(max: u64, response: Response, kept: impl Send + 'static) -> Response {
+fn keep_if_longer(max: u64, response: Response, guard: impl Send + 'static) -> Response {
     if response.body().size_hint().exact().is_some_and(|length| length <= max) {
         return response;
     }
     // The closure owns the value, so that it is dropped together with the body.
     response.map(|body| {
         Body::new(body.map_err(move |error| {
-            let _ = &kept;
+            let _ = &guard;
             error
         }))
     })
@@ -164,15 +164,15 @@ fn keep_if_longer(max: u64, response: Response, kept: impl Send + 'static) -> Re
 /// A body that consists of slices. It has an exact length, and the slices are not copied.
 #[derive(Debug)]
 pub(super) struct Slices {
-    waiting: VecDeque<Bytes>,
+    remaining: VecDeque<Bytes>,
     length: u64,
 }
 
 impl Slices {
     pub(super) fn new(slices: impl IntoIterator<Item = Bytes>) -> Self {
-        let waiting: VecDeque<Bytes> = slices.into_iter().collect::<Vec<_>>().into();
-        let length = waiting.iter().map(|slice| slice.len() as u64).sum();
-        Self { waiting, length }
+        let remaining: VecDeque<Bytes> = slices.into_iter().collect::<Vec<_>>().into();
+        let length = remaining.iter().map(|slice| slice.len() as u64).sum();
+        Self { remaining, length }
     }
 }
 
@@ -184,13 +184,13 @@ impl http_body::Body for Slices {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let next = self.waiting.pop_front();
+        let next = self.remaining.pop_front();
         self.length -= next.as_ref().map_or(0, |slice| slice.len() as u64);
         Poll::Ready(next.map(|slice| Ok(Frame::data(slice))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.waiting.is_empty()
+        self.remaining.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {

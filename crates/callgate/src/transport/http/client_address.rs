@@ -126,9 +126,9 @@ mod tests {
 
     use super::*;
 
-    type Headers = &'static [(&'static str, &'static str)];
+    type HeaderList = &'static [(&'static str, &'static str)];
 
-    fn of(peer: &str, headers: Headers) -> String {
+    fn address_of_client(peer: &str, headers: HeaderList) -> String {
         let mut request = Request::builder();
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -143,8 +143,8 @@ mod tests {
     }
 
     #[test]
-    fn headers_count_only_from_trusted_proxies_and_from_the_last_on() {
-        let cases: [(&str, Headers, &str); 14] = [
+    fn forwarded_headers_are_read_only_from_trusted_proxies_starting_with_the_last() {
+        let cases: [(&str, HeaderList, &str); 14] = [
             ("192.0.2.1", &[("x-forwarded-for", "198.51.100.1")], "192.0.2.1"),
             ("10.0.0.1", &[], "10.0.0.1"),
             ("10.0.0.1", &[("x-forwarded-for", "198.51.100.1")], "198.51.100.1"),
@@ -176,7 +176,7 @@ mod tests {
             ),
         ];
         for (peer, headers, expected) in cases {
-            assert_eq!(of(peer, headers), expected, "{peer} {headers:?}");
+            assert_eq!(address_of_client(peer, headers), expected, "{peer} {headers:?}");
         }
     }
 }

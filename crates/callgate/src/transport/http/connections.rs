@@ -38,15 +38,15 @@ const BUSY: u64 = u64::MAX;
 pub(super) struct Connections {
     limit: usize,
     started: Instant,
-    open: Mutex<Open>,
+    open: Mutex<ConnectionTable>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct ConnectionTable {
     count: usize,
     next_id: u64,
-    peers: HashMap<Peer, BTreeMap<u64, Entry>>,
-    warned: Option<Instant>,
+    peers: HashMap<Peer, BTreeMap<u64, ConnectionEntry>>,
+    last_warning: Option<Instant>,
 }
 
 /// The other end of a connection.
@@ -58,14 +58,14 @@ pub(super) enum Peer {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ConnectionEntry {
     activity: Arc<Activity>,
     /// The task that serves the connection, once the task is spawned.
     task: Option<AbortHandle>,
     /// The [`Activity::waiting_since`] that the last call of [`Connections::close_waiting`] found.
-    seen_waiting: Option<Duration>,
+    last_waiting_since: Option<Duration>,
     /// Number of consecutive further calls that found the same value.
-    times_seen: u32,
+    unchanged_checks: u32,
 }
 
 /// Records whether a connection waits for its client.
@@ -90,7 +90,7 @@ pub(super) struct InProgress(Arc<Activity>);
 
 /// An open connection. It is removed from the list when this value is dropped.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct OpenConnection {
     connections: Arc<Connections>,
     peer: Peer,
     id: u64,
@@ -103,7 +103,11 @@ impl Connections {
     }
 
     /// Adds a connection. `spawn` starts the task that serves it.
-    pub(super) fn add(self: &Arc<Self>, peer: Peer, spawn: impl FnOnce(Connection) -> AbortHandle) {
+    pub(super) fn add(
+        self: &Arc<Self>,
+        peer: Peer,
+        spawn: impl FnOnce(OpenConnection) -> AbortHandle,
+    ) {
         let activity = Arc::new(Activity {
             started: self.started,
             waiting_since: 0.into(),
@@ -111,13 +115,18 @@ impl Connections {
             has_unsent: false.into(),
         });
         activity.wait();
-        let (task, seen_waiting, times_seen) = (None, None, 0);
-        let entry = Entry { activity: Arc::clone(&activity), task, seen_waiting, times_seen };
+        let (task, last_waiting_since, unchanged_checks) = (None, None, 0);
+        let entry = ConnectionEntry {
+            activity: Arc::clone(&activity),
+            task,
+            last_waiting_since,
+            unchanged_checks,
+        };
         let id = self.lock().insert(peer, entry);
         let connections = Arc::clone(self);
         // Runs without the lock: a runtime that shuts down drops the connection at once, and dropping it takes the
         // lock.
-        let task = spawn(Connection { connections, peer, id, activity });
+        let task = spawn(OpenConnection { connections, peer, id, activity });
         let mut open = self.lock();
         let entry = open.peers.get_mut(&peer).and_then(|connections| connections.get_mut(&id));
         if let Some(entry) = entry {
@@ -131,8 +140,8 @@ impl Connections {
         if open.count < self.limit {
             return true;
         }
-        if open.warned.is_none_or(|warned| warned.elapsed() > WARNING_INTERVAL) {
-            open.warned = Some(Instant::now());
+        if open.last_warning.is_none_or(|last_warning| last_warning.elapsed() > WARNING_INTERVAL) {
+            open.last_warning = Some(Instant::now());
             tracing::warn!("`max_connections` reached, closing idle connections");
         }
         open.close_one(self.now(), Some(peer))
@@ -148,21 +157,21 @@ impl Connections {
     /// read a request that has already arrived.
     pub(super) fn close_waiting(&self, max: u32) {
         let mut open = self.lock();
-        let mut over = Vec::new();
+        let mut expired = Vec::new();
         for (peer, connections) in &mut open.peers {
             for (id, entry) in connections {
                 let since = entry.activity.waiting_since().filter(|_| !entry.activity.is_sending());
-                if since.is_some() && since == entry.seen_waiting {
-                    entry.times_seen += 1;
+                if since.is_some() && since == entry.last_waiting_since {
+                    entry.unchanged_checks += 1;
                 } else {
-                    (entry.seen_waiting, entry.times_seen) = (since, 0);
+                    (entry.last_waiting_since, entry.unchanged_checks) = (since, 0);
                 }
-                if entry.times_seen >= max {
-                    over.push((*peer, *id));
+                if entry.unchanged_checks >= max {
+                    expired.push((*peer, *id));
                 }
             }
         }
-        for (peer, id) in over {
+        for (peer, id) in expired {
             open.close(peer, id);
         }
     }
@@ -171,34 +180,35 @@ impl Connections {
         self.started.elapsed()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, ConnectionTable> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Open {
-    /// Closes a connection. If `newcomer` is given, makes room for its new connection.
-    fn close_one(&mut self, now: Duration, newcomer: Option<Peer>) -> bool {
-        let rank = |peer: &Peer, connections: &BTreeMap<u64, Entry>| match peer {
+impl ConnectionTable {
+    /// Closes a connection. If `new_peer` is given, makes room for its new connection.
+    fn close_one(&mut self, now: Duration, new_peer: Option<Peer>) -> bool {
+        let rank = |peer: &Peer, connections: &BTreeMap<u64, ConnectionEntry>| match peer {
             Peer::Client(_) => connections.len(),
             Peer::Proxy => 0,
         };
-        let own =
-            newcomer.map(|peer| (peer, self.peers.get(&peer).map_or(0, |own| rank(&peer, own))));
+        let new_peer = new_peer.map(|peer| {
+            (peer, self.peers.get(&peer).map_or(0, |connections| rank(&peer, connections)))
+        });
         let candidates = self.peers.iter().flat_map(|(peer, connections)| {
             let rank = rank(peer, connections);
-            let (is_candidate, min_wait) = match own {
-                Some((newcomer, _)) if newcomer == *peer => (true, MIN_WAIT),
-                Some((_, own)) => (rank > own, Duration::ZERO),
+            let (is_candidate, min_wait) = match new_peer {
+                Some((new_peer, _)) if new_peer == *peer => (true, MIN_WAIT),
+                Some((_, new_peer_rank)) => (rank > new_peer_rank, Duration::ZERO),
                 None => (true, Duration::ZERO),
             };
-            let is_own = own.is_some_and(|(newcomer, _)| newcomer == *peer);
+            let is_same_peer = new_peer.is_some_and(|(new_peer, _)| new_peer == *peer);
             let connections = is_candidate.then_some(connections).into_iter().flatten();
             connections.filter_map(move |(id, entry)| {
                 let waited = now.saturating_sub(entry.activity.waiting_since()?);
                 let is_idle = !entry.activity.is_sending();
                 let min_wait = if is_idle { min_wait } else { SENDING_GRACE };
-                let is_candidate = waited >= min_wait && (is_idle || !is_own);
+                let is_candidate = waited >= min_wait && (is_idle || !is_same_peer);
                 is_candidate.then_some((is_idle, rank, waited, *peer, *id))
             })
         });
@@ -215,7 +225,7 @@ impl Open {
         }
     }
 
-    fn insert(&mut self, peer: Peer, entry: Entry) -> u64 {
+    fn insert(&mut self, peer: Peer, entry: ConnectionEntry) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         self.count += 1;
@@ -223,7 +233,7 @@ impl Open {
         id
     }
 
-    fn remove(&mut self, peer: Peer, id: u64) -> Option<Entry> {
+    fn remove(&mut self, peer: Peer, id: u64) -> Option<ConnectionEntry> {
         let connections = self.peers.get_mut(&peer)?;
         let entry = connections.remove(&id)?;
         if connections.is_empty() {
@@ -234,7 +244,7 @@ impl Open {
     }
 }
 
-impl Drop for Connection {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.connections.lock().remove(self.peer, self.id);
     }
@@ -380,13 +390,14 @@ mod tests {
 
     fn ids(connections: &Arc<Connections>) -> Vec<u64> {
         let open = connections.lock();
-        let mut ids: Vec<u64> = open.peers.values().flat_map(|each| each.keys().copied()).collect();
+        let mut ids: Vec<u64> =
+            open.peers.values().flat_map(|connections| connections.keys().copied()).collect();
         ids.sort_unstable();
         ids
     }
 
     #[tokio::test]
-    async fn the_longest_waiting_connection_of_the_largest_address_is_closed() {
+    async fn the_longest_idle_connection_of_the_address_with_most_connections_is_closed() {
         let connections = Connections::new(6);
         add(&connections, client(1), 0);
         add(&connections, client(2), 300);
@@ -405,7 +416,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_connection_is_closed_for_an_address_that_has_as_many() {
+    async fn an_address_cannot_replace_connections_of_addresses_with_as_many_connections() {
         let connections = Connections::new(3);
         add(&connections, client(1), BUSY);
         add(&connections, client(2), 0);
@@ -424,7 +435,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_replaces_its_own_connections_only_after_a_while() {
+    async fn an_address_replaces_its_own_connections_only_after_the_minimum_idle_time() {
         let connections = Connections::new(1);
         add(&connections, client(1), 500);
         assert!(!connections.lock().close_one(Duration::from_secs(1), Some(client(1))));
@@ -433,7 +444,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_response_that_is_sent_for_long_makes_room_for_another_address_only() {
+    async fn a_connection_that_sends_for_long_is_closed_only_for_another_address() {
         let connections = Connections::new(2);
         let sending = [add(&connections, client(1), 0), add(&connections, client(1), 0)];
         for entry in connections.lock().peers.values().flat_map(BTreeMap::values) {
@@ -447,7 +458,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_response_is_being_sent_until_its_whole_body_is_flushed() {
+    async fn a_connection_is_sending_until_the_complete_body_is_flushed() {
         let connections = Connections::new(1);
         let mut activity = None;
         connections.add(client(1), |connection| {
@@ -468,19 +479,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_that_wait_for_too_long_are_closed() {
+    async fn connections_that_wait_too_long_for_a_request_are_closed() {
         let connections = Connections::new(4);
         add(&connections, client(1), 0);
         add(&connections, client(1), 1);
         add(&connections, Peer::Proxy, BUSY);
         let sending = add(&connections, client(2), 0);
-        for entry in connections.lock().peers.values().filter_map(|each| each.get(&sending)) {
+        for entry in
+            connections.lock().peers.values().filter_map(|connections| connections.get(&sending))
+        {
             entry.activity.is_sending.store(true, Ordering::Relaxed);
         }
         connections.close_waiting(2);
         connections.close_waiting(2);
         assert_eq!(ids(&connections), [0, 1, 2, 3]);
-        for entry in connections.lock().peers.values().filter_map(|each| each.get(&1)) {
+        for entry in connections.lock().peers.values().filter_map(|connections| connections.get(&1))
+        {
             entry.activity.waiting_since.store(2, Ordering::Relaxed);
         }
         connections.close_waiting(2);
@@ -495,7 +509,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_closed_connection_is_counted_once() {
+    async fn closing_a_connection_decrements_the_count_once() {
         let connections = Connections::new(2);
         add(&connections, client(1), 0);
         add(&connections, client(1), 0);

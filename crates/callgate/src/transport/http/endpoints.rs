@@ -27,7 +27,7 @@ pub enum EndpointSet {
 
 /// The endpoint of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Endpoint {
+pub(super) enum ServerEndpoint {
     /// `/mcp`, and `/` if `mcp_at_root` is set.
     Mcp,
     /// `/mcp/tools/list`
@@ -56,7 +56,7 @@ pub(super) enum Endpoint {
     NotFound,
 }
 
-impl Endpoint {
+impl ServerEndpoint {
     pub(super) fn of(path: &str, options: &HttpOptions) -> Self {
         let has_metrics = match options.endpoints {
             EndpointSet::All => options.metrics,
@@ -94,7 +94,7 @@ impl Endpoint {
         )
     }
 
-    pub(super) fn takes_body(self, method: &Method) -> bool {
+    pub(super) fn accepts_body(self, method: &Method) -> bool {
         let reads = matches!(self, Self::Mcp | Self::Invoke | Self::Tool | Self::JsonRpc);
         reads && method == Method::POST
     }

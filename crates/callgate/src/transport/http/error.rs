@@ -8,7 +8,7 @@ use serde_json::{Map, json};
 use thiserror::Error;
 
 use super::authenticate::AuthenticateError;
-use super::endpoints::{Endpoint, mcp};
+use super::endpoints::{ServerEndpoint, mcp};
 use super::response::{self, bytes_as_json};
 use crate::access::RateLimited;
 use crate::mcp::McpError;
@@ -118,16 +118,16 @@ impl HttpError {
     /// Writes the error in the format of the endpoint. The `WWW-Authenticate` header is the same in all formats.
     ///
     /// `id` is the id of the request, if it is known.
-    pub(super) fn into_response(self, endpoint: Endpoint, id: Option<&RawValue>) -> Response {
+    pub(super) fn into_response(self, endpoint: ServerEndpoint, id: Option<&RawValue>) -> Response {
         let (status, _) = self.status_and_code();
-        let is_mcp = endpoint == Endpoint::Mcp;
+        let is_mcp = endpoint == ServerEndpoint::Mcp;
         match &self {
             Self::Mcp(error) => mcp::error_response(error),
             Self::Call(CallError::RateLimited(limited)) if is_mcp => {
                 mcp::error_response(&(*limited).into())
             }
-            Self::Unavailable(why) if is_mcp => {
-                mcp::error_response(&McpError::new(status.as_u16(), INTERNAL_ERROR, *why))
+            Self::Unavailable(reason) if is_mcp => {
+                mcp::error_response(&McpError::new(status.as_u16(), INTERNAL_ERROR, *reason))
             }
             // MCP clients discard a body that is not JSON-RPC.
             _ if is_mcp => {
@@ -137,8 +137,9 @@ impl HttpError {
                 response
             }
             // The request was not read, so its id is unknown.
-            Self::Unavailable(why) if endpoint.is_json_rpc() => {
-                let mut response = rpc_response(status, None, &RpcError::new(INTERNAL_ERROR, *why));
+            Self::Unavailable(reason) if endpoint.is_json_rpc() => {
+                let mut response =
+                    rpc_response(status, None, &RpcError::new(INTERNAL_ERROR, *reason));
                 add_retry_after(&mut response, None);
                 response
             }
@@ -151,8 +152,8 @@ impl HttpError {
 
     /// Returns `true` if the client must see the error as the reply to its request. For a foreign origin, the MCP
     /// specification requires an error without an id.
-    pub(super) fn takes_id(&self, endpoint: Endpoint) -> bool {
-        endpoint == Endpoint::Mcp
+    pub(super) fn needs_id(&self, endpoint: ServerEndpoint) -> bool {
+        endpoint == ServerEndpoint::Mcp
             && matches!(self, Self::Credential(_) | Self::NoCredential | Self::Host(_))
     }
 

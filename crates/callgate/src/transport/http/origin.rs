@@ -61,11 +61,11 @@ pub(super) fn check(
     let Some(origin) = headers.get(ORIGIN) else { return Ok(None) };
     let value = text(origin);
     let page = value.split_once("://").map(|(_, authority)| authority.as_bytes());
-    let is_same = page == Some(host);
-    let is_welcome = page.is_some_and(|page| is_loopback(name_of(page)))
-        || lists(&options.allowed_origins, value.as_bytes());
-    let is_only = headers.get_all(ORIGIN).iter().count() == 1;
-    if is_only && (is_same || is_welcome) {
+    let is_same_host = page == Some(host);
+    let is_allowed = page.is_some_and(|page| is_loopback(name_of(page)))
+        || contains_value(&options.allowed_origins, value.as_bytes());
+    let is_single = headers.get_all(ORIGIN).iter().count() == 1;
+    if is_single && (is_same_host || is_allowed) {
         return Ok(Some(origin.clone()));
     }
     Err(HttpError::Origin(value.chars().take(200).collect()))
@@ -85,8 +85,8 @@ fn text(value: &HeaderValue) -> Cow<'_, str> {
     String::from_utf8_lossy(value.as_bytes())
 }
 
-fn lists(list: &[String], value: &[u8]) -> bool {
-    list.iter().any(|known| known == "*" || known.as_bytes().eq_ignore_ascii_case(value))
+fn contains_value(list: &[String], value: &[u8]) -> bool {
+    list.iter().any(|entry| entry == "*" || entry.as_bytes().eq_ignore_ascii_case(value))
 }
 
 /// Returns a host without its port.
@@ -102,7 +102,7 @@ fn name_of(host: &[u8]) -> &[u8] {
 fn is_allowed_host(name: &[u8], options: &HttpOptions) -> bool {
     name == b"127.0.0.1"
         || name.eq_ignore_ascii_case(b"localhost")
-        || lists(&options.allowed_hosts, name)
+        || contains_value(&options.allowed_hosts, name)
         || address(name).is_some()
 }
 
@@ -121,12 +121,12 @@ pub(super) fn preflight(method: &Method, headers: &HeaderMap) -> Option<Response
     if method != Method::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return None;
     }
-    let wanted = headers.get(ACCESS_CONTROL_REQUEST_HEADERS).map(text).unwrap_or_default();
-    let is_known = |name: &&str| {
-        REQUEST_HEADERS.iter().any(|known| known.eq_ignore_ascii_case(name))
+    let requested = headers.get(ACCESS_CONTROL_REQUEST_HEADERS).map(text).unwrap_or_default();
+    let is_allowed = |name: &&str| {
+        REQUEST_HEADERS.iter().any(|header| header.eq_ignore_ascii_case(name))
             || name.get(..10).is_some_and(|start| start.eq_ignore_ascii_case("mcp-param-"))
     };
-    let allowed: Vec<&str> = wanted.split(',').map(str::trim).filter(is_known).collect();
+    let allowed: Vec<&str> = requested.split(',').map(str::trim).filter(is_allowed).collect();
     let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();
     let methods = HeaderValue::from_static("GET, POST, DELETE, OPTIONS");
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn known_hosts_and_origins_are_accepted() {
+    fn allowed_hosts_and_origins_are_accepted() {
         for host in [
             "localhost",
             "LOCALHOST:8080",

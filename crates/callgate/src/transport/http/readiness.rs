@@ -8,16 +8,16 @@ use super::MetricsWriter;
 
 /// The state that `/readyz` reports, shared with the tasks that load the catalog.
 #[derive(Debug, Clone, Default)]
-pub struct Readiness(Arc<Mutex<State>>);
+pub struct Readiness(Arc<Mutex<ReadinessState>>);
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct State {
-    pub(super) status: Status,
+pub(super) struct ReadinessState {
+    pub(super) status: ReadinessStatus,
     pub(super) check: Option<Arc<dyn ReadinessCheck>>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) enum Status {
+pub(super) enum ReadinessStatus {
     #[default]
     Starting,
     Ready,
@@ -51,14 +51,14 @@ pub struct Degraded {
 impl Readiness {
     /// Reports that the catalog is current.
     pub fn set_ready(&self) {
-        self.lock().status = Status::Ready;
+        self.lock().status = ReadinessStatus::Ready;
     }
 
     /// Reports that the catalog could not be loaded. Has no effect before the first [`set_ready`](Self::set_ready).
-    pub fn set_failed(&self, why: impl Into<String>) {
+    pub fn set_failed(&self, reason: impl Into<String>) {
         let mut state = self.lock();
-        if !matches!(state.status, Status::Starting) {
-            state.status = Status::Stale(why.into());
+        if !matches!(state.status, ReadinessStatus::Starting) {
+            state.status = ReadinessStatus::Stale(reason.into());
         }
     }
 
@@ -67,11 +67,11 @@ impl Readiness {
         self.lock().check = Some(check);
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> ReadinessState {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ReadinessState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -82,7 +82,7 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) {
     let shutdown_timeout = options.shutdown_timeout;
-    let mut server = Server::new(service, options);
+    let mut server = HttpServer::new(service, options);
     let mut stop = pin!(stop);
     let mut head_check = tokio::time::interval(HEAD_CHECK_INTERVAL);
     head_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -114,7 +114,7 @@ pub async fn serve(
     }
 }
 
-struct Server {
+struct HttpServer {
     service: HttpService,
     builder: Builder,
     /// Builder of connections that are refused.
@@ -125,7 +125,7 @@ struct Server {
     runtimes: Cycle<vec::IntoIter<Handle>>,
 }
 
-impl Server {
+impl HttpServer {
     fn new(service: HttpService, options: ServerOptions) -> Self {
         let mut builder = Builder::new();
         builder.header_read_timeout(None);
@@ -150,7 +150,7 @@ impl Server {
         let peer = if is_proxy { Peer::Proxy } else { Peer::Client(principal) };
         if self.connections.make_room(peer) {
             self.accept(stream, address, peer);
-        } else if let Ok(share) = self.refusals.try_take(principal, 1) {
+        } else if let Ok(share) = self.refusals.try_acquire(principal, 1) {
             self.refuse(stream, address, share);
         }
     }
@@ -169,14 +169,14 @@ impl Server {
                 let activity = Arc::clone(&connection.activity);
                 let stream = with_write_timeout(TcpStream::from_std(stream)?);
                 let stream = TrackedStream::new(stream, Arc::clone(&activity));
-                let each = service_fn(move |request| {
+                let handler = service_fn(move |request| {
                     let (activity, in_progress) = (Arc::clone(&activity), activity.request());
                     service.respond(request, Some(address)).map(move |response| {
                         let response = body::keep_until_sent(response, activity.unsent());
                         Ok::<_, Infallible>(body::keep_while_streaming(response, in_progress))
                     })
                 });
-                let serving = builder.serve_connection(TokioIo::new(stream), each);
+                let serving = builder.serve_connection(TokioIo::new(stream), handler);
                 serve_connection(watcher.watch(serving), connection).await;
                 std::io::Result::Ok(())
             };
@@ -187,13 +187,13 @@ impl Server {
     /// Answers a request on a connection above the limit.
     fn refuse(&self, stream: TcpStream, address: IpAddr, share: Share) {
         let state = Arc::clone(&self.service.state);
-        let each = service_fn(move |request: Request<Incoming>| {
+        let handler = service_fn(move |request: Request<Incoming>| {
             let (state, request) = (Arc::clone(&state), request.map(Body::new));
             respond(state, request, Some(address), ConnectionLimit::Exceeded)
                 .map(Ok::<_, Infallible>)
         });
         let stream = TokioIo::new(with_write_timeout(stream));
-        let serving = self.graceful.watch(self.refusal_builder.serve_connection(stream, each));
+        let serving = self.graceful.watch(self.refusal_builder.serve_connection(stream, handler));
         tokio::spawn(serve_connection(serving, share));
     }
 }

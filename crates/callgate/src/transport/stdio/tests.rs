@@ -21,9 +21,9 @@ use crate::upstream::local::{Error, Local};
 use crate::upstream::{BoxFuture, Upstream};
 use crate::wire::jsonrpc::LIMIT_EXCEEDED;
 
-struct Known(Mutex<Result<Caller, IdentifyError>>);
+struct StubIdentify(Mutex<Result<Caller, IdentifyError>>);
 
-impl Identify for Known {
+impl Identify for StubIdentify {
     fn identify(&self) -> BoxFuture<'_, Result<Caller, IdentifyError>> {
         let caller = self.0.lock().unwrap().clone();
         Box::pin(async { caller })
@@ -31,29 +31,29 @@ impl Identify for Known {
 }
 
 /// A client at the other end of the pipe.
-struct Client {
+struct StdioClient {
     lines: BufReader<ReadHalf<DuplexStream>>,
     input: Option<WriteHalf<DuplexStream>>,
     server: JoinHandle<Result<(), StdioError>>,
     gateway: Arc<Gateway>,
-    known: Arc<Known>,
-    go: Arc<Semaphore>,
+    identify: Arc<StubIdentify>,
+    permits: Arc<Semaphore>,
 }
 
 fn method(id: &str) -> Method {
     Method::new(id.parse().unwrap())
 }
 
-impl Client {
+impl StdioClient {
     fn new(options: StdioOptions) -> Self {
-        let go = Arc::new(Semaphore::new(0));
+        let permits = Arc::new(Semaphore::new(0));
         let mut local = Local::default();
         local.method(method("quick"), async |_, _: Value| Ok::<_, Error>("a\nb"));
-        let waits = Arc::clone(&go);
+        let slow_permits = Arc::clone(&permits);
         local.method(method("slow"), move |_, _: Value| {
-            let waits = Arc::clone(&waits);
+            let slow_permits = Arc::clone(&slow_permits);
             async move {
-                waits.acquire().await?.forget();
+                slow_permits.acquire().await?.forget();
                 Ok::<_, Error>("done")
             }
         });
@@ -65,13 +65,26 @@ impl Client {
         set_tools(&gateway, &["asks", "quick", "slow"]);
         let sessions = Sessions::new([SessionKey::new(&[1; 32])]);
         let mcp = Arc::new(Mcp::new(Arc::clone(&gateway), sessions));
-        let known = Arc::new(Known(Mutex::new(Ok(Caller::anonymous()))));
-        let (near, far) = tokio::io::duplex(64 * 1024);
-        let (far_in, far_out) = tokio::io::split(far);
-        let who = Arc::clone(&known);
-        let server = tokio::spawn(serve(mcp, who, BufReader::new(far_in), far_out, options));
-        let (near_in, near_out) = tokio::io::split(near);
-        Self { lines: BufReader::new(near_in), input: Some(near_out), server, gateway, known, go }
+        let identify = Arc::new(StubIdentify(Mutex::new(Ok(Caller::anonymous()))));
+        let (client_end, server_end) = tokio::io::duplex(64 * 1024);
+        let (server_input, server_output) = tokio::io::split(server_end);
+        let server_identify = Arc::clone(&identify);
+        let server = tokio::spawn(serve(
+            mcp,
+            server_identify,
+            BufReader::new(server_input),
+            server_output,
+            options,
+        ));
+        let (client_input, client_output) = tokio::io::split(client_end);
+        Self {
+            lines: BufReader::new(client_input),
+            input: Some(client_output),
+            server,
+            gateway,
+            identify,
+            permits,
+        }
     }
 
     async fn send(&mut self, line: impl std::fmt::Display) {
@@ -85,7 +98,7 @@ impl Client {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
     }
 
-    async fn ask(&mut self, message: Value) -> Value {
+    async fn exchange(&mut self, message: Value) -> Value {
         self.send(message).await;
         self.next().await
     }
@@ -95,7 +108,7 @@ impl Client {
         let params = json!({
             "protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": {},
         });
-        let reply = self.ask(request(0, "initialize", params)).await;
+        let reply = self.exchange(request(0, "initialize", params)).await;
         assert_eq!(reply["result"]["protocolVersion"], "2025-06-18");
         self.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
     }
@@ -131,24 +144,25 @@ fn modern(id: i64, method: &str, mut params: Value) -> Value {
 }
 
 #[tokio::test]
-async fn both_eras_share_a_connection_and_a_probe_locks_nothing() {
-    let mut client = Client::new(StdioOptions::default());
-    let found = client.ask(modern(1, "server/discover", json!({}))).await;
-    assert_eq!(found["result"]["resultType"], "complete");
+async fn a_connection_serves_both_eras_and_discover_does_not_select_an_era() {
+    let mut client = StdioClient::new(StdioOptions::default());
+    let discovered = client.exchange(modern(1, "server/discover", json!({}))).await;
+    assert_eq!(discovered["result"]["resultType"], "complete");
     client.initialize().await;
-    let legacy = client.ask(request(2, "tools/list", json!({}))).await;
+    let legacy = client.exchange(request(2, "tools/list", json!({}))).await;
     assert!(legacy["result"].get("resultType").is_none());
-    let modern = client.ask(modern(3, "tools/list", json!({}))).await;
+    let modern = client.exchange(modern(3, "tools/list", json!({}))).await;
     assert_eq!(modern["result"]["resultType"], "complete");
-    let call = client.ask(request(4, "tools/call", json!({"name": "quick"}))).await;
+    let call = client.exchange(request(4, "tools/call", json!({"name": "quick"}))).await;
     assert_eq!(call["result"]["content"][0]["text"], "a\nb");
     let (rest, ended) = client.end().await;
     assert!(rest.is_empty() && ended.is_ok());
 }
 
 #[tokio::test]
-async fn bad_lines_are_answered_and_the_next_one_counts() {
-    let mut client = Client::new(StdioOptions { max_line_bytes: 100, ..StdioOptions::default() });
+async fn invalid_lines_get_error_responses_and_later_lines_are_served() {
+    let mut client =
+        StdioClient::new(StdioOptions { max_line_bytes: 100, ..StdioOptions::default() });
     let mut codes = Vec::new();
     for line in ["nonsense", "1", "[]", "\"x\\ud800\"", &"x".repeat(5_000)] {
         client.send(line).await;
@@ -161,23 +175,24 @@ async fn bad_lines_are_answered_and_the_next_one_counts() {
     client.send("  \r").await;
     client.input.as_mut().unwrap().write_all(b"\xff\xfe\n").await.unwrap();
     assert_eq!(client.next().await["error"]["code"], -32700);
-    let ping = client.ask(json!({"jsonrpc": "2.0", "id": 7, "method": "ping"})).await;
+    let ping = client.exchange(json!({"jsonrpc": "2.0", "id": 7, "method": "ping"})).await;
     assert_eq!(ping, json!({"jsonrpc": "2.0", "id": 7, "result": {}}));
 }
 
 #[tokio::test]
 async fn a_cancelled_call_sends_no_response() {
     for modern_era in [false, true] {
-        let mut client = Client::new(StdioOptions::default());
-        let make = if modern_era { modern } else { request };
-        client.send(make(1, "tools/call", json!({"name": "slow"}))).await;
-        client.send(make(2, "tools/call", json!({"name": "slow"}))).await;
+        let mut client = StdioClient::new(StdioOptions::default());
+        let build_request = if modern_era { modern } else { request };
+        client.send(build_request(1, "tools/call", json!({"name": "slow"}))).await;
+        client.send(build_request(2, "tools/call", json!({"name": "slow"}))).await;
         let params = json!({"requestId": 1});
-        let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
-        client.send(note).await;
+        let notification =
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+        client.send(notification).await;
         // Messages are read in order, so the notification has been processed when this one is answered.
-        client.ask(make(3, "tools/list", json!({}))).await;
-        client.go.add_permits(2);
+        client.exchange(build_request(3, "tools/list", json!({}))).await;
+        client.permits.add_permits(2);
         assert_eq!(client.next().await["id"], 2);
         let (rest, _) = client.end().await;
         assert!(rest.is_empty(), "{rest:?}");
@@ -185,100 +200,101 @@ async fn a_cancelled_call_sends_no_response() {
 }
 
 #[tokio::test]
-async fn a_legacy_client_hears_of_changes_after_its_handshake() {
-    let mut client = Client::new(StdioOptions::default());
+async fn a_legacy_client_is_notified_of_changes_after_initialize() {
+    let mut client = StdioClient::new(StdioOptions::default());
     set_tools(&client.gateway, &["quick"]);
     client.initialize().await;
-    client.ask(request(1, "ping", json!({}))).await;
+    client.exchange(request(1, "ping", json!({}))).await;
     set_tools(&client.gateway, &["quick", "slow"]);
     assert_eq!(client.next().await["method"], "notifications/tools/list_changed");
 }
 
 #[tokio::test]
-async fn a_modern_client_hears_what_it_subscribes_to_until_it_cancels() {
-    let mut client = Client::new(StdioOptions::default());
-    let wanted = json!({"notifications": {"toolsListChanged": true}});
-    let acknowledged = client.ask(modern(5, "subscriptions/listen", wanted)).await;
+async fn a_modern_client_is_notified_of_subscribed_changes_until_it_cancels() {
+    let mut client = StdioClient::new(StdioOptions::default());
+    let params = json!({"notifications": {"toolsListChanged": true}});
+    let acknowledged = client.exchange(modern(5, "subscriptions/listen", params)).await;
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
     set_tools(&client.gateway, &["quick"]);
     let changed = client.next().await;
     assert_eq!(changed["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 5);
     let params = json!({"requestId": 5});
-    let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
-    client.send(note).await;
-    client.ask(modern(6, "tools/list", json!({}))).await;
+    let notification =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+    client.send(notification).await;
+    client.exchange(modern(6, "tools/list", json!({}))).await;
     set_tools(&client.gateway, &["slow"]);
     let (rest, _) = client.end().await;
     assert!(rest.is_empty(), "{rest:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_the_end_of_the_input_calls_may_still_answer_but_not_for_ever() {
-    let mut client = Client::new(StdioOptions::default());
+async fn after_the_end_of_the_input_calls_may_finish_until_the_time_limit() {
+    let mut client = StdioClient::new(StdioOptions::default());
     client.send(request(1, "tools/call", json!({"name": "slow"}))).await;
-    client.go.add_permits(1);
+    client.permits.add_permits(1);
     let (rest, ended) = client.end().await;
     assert_eq!(rest[0]["result"]["content"][0]["text"], "done");
     assert!(ended.is_ok());
-    let mut client = Client::new(StdioOptions::default());
+    let mut client = StdioClient::new(StdioOptions::default());
     client.send(request(1, "tools/call", json!({"name": "slow"}))).await;
     let (rest, ended) = client.end().await;
     assert!(rest.is_empty() && ended.is_ok());
 }
 
 #[tokio::test]
-async fn batches_are_answered_as_the_agreed_revision_wants() {
-    let mut client = Client::new(StdioOptions::default());
+async fn batches_are_refused_after_a_revision_without_batches_is_negotiated() {
+    let mut client = StdioClient::new(StdioOptions::default());
     let batch = json!([request(1, "ping", json!({})), request(2, "ping", json!({}))]);
-    assert_eq!(client.ask(batch.clone()).await.as_array().unwrap().len(), 2);
+    assert_eq!(client.exchange(batch.clone()).await.as_array().unwrap().len(), 2);
     client.initialize().await;
-    assert_eq!(client.ask(batch).await["error"]["code"], -32600, "2025-06-18 has no batches");
+    assert_eq!(client.exchange(batch).await["error"]["code"], -32600, "2025-06-18 has no batches");
 }
 
 #[tokio::test]
 async fn requests_with_an_invalid_credential_are_answered_with_the_reason() {
-    let mut client = Client::new(StdioOptions::default());
-    *client.known.0.lock().unwrap() = Err(IdentifyError::Refused);
+    let mut client = StdioClient::new(StdioOptions::default());
+    *client.identify.0.lock().unwrap() = Err(IdentifyError::Refused);
     for id in [1, 2] {
-        let reply = client.ask(request(id, "initialize", json!({}))).await;
+        let reply = client.exchange(request(id, "initialize", json!({}))).await;
         assert_eq!((&reply["id"], &reply["error"]["code"]), (&json!(id), &json!(-32600)));
         assert_eq!(reply["error"]["message"], "the credential is invalid or was revoked");
     }
-    *client.known.0.lock().unwrap() = Ok(Caller::anonymous());
+    *client.identify.0.lock().unwrap() = Ok(Caller::anonymous());
     client.initialize().await;
-    *client.known.0.lock().unwrap() = Err(IdentifyError::Refused);
-    let revoked = client.ask(request(3, "tools/list", json!({}))).await;
+    *client.identify.0.lock().unwrap() = Err(IdentifyError::Refused);
+    let revoked = client.exchange(request(3, "tools/list", json!({}))).await;
     assert_eq!(revoked["error"]["code"], -32600);
 }
 
 #[tokio::test]
-async fn a_credential_that_cannot_be_checked_is_told_and_the_service_goes_on() {
-    let mut client = Client::new(StdioOptions::default());
+async fn an_unverifiable_credential_fails_the_request_and_later_requests_are_served() {
+    let mut client = StdioClient::new(StdioOptions::default());
     client.initialize().await;
-    *client.known.0.lock().unwrap() = Err(IdentifyError::Unavailable);
+    *client.identify.0.lock().unwrap() = Err(IdentifyError::Unavailable);
     client.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled"})).await;
-    let reply = client.ask(request(2, "ping", json!({}))).await;
+    let reply = client.exchange(request(2, "ping", json!({}))).await;
     assert_eq!((&reply["id"], &reply["error"]["code"]), (&json!(2), &json!(-32603)));
     insta::assert_snapshot!(
         reply["error"]["message"].as_str().unwrap(),
         @"the credential cannot be verified at the moment; try again"
     );
-    *client.known.0.lock().unwrap() = Ok(Caller::anonymous());
-    assert!(client.ask(request(3, "ping", json!({}))).await["result"].is_object());
+    *client.identify.0.lock().unwrap() = Ok(Caller::anonymous());
+    assert!(client.exchange(request(3, "ping", json!({}))).await["result"].is_object());
 }
 
 #[tokio::test]
-async fn there_is_room_for_so_many_calls_and_what_has_ended_takes_none() {
-    let mut client = Client::new(StdioOptions::default());
+async fn running_calls_are_limited_and_ended_calls_do_not_count() {
+    let mut client = StdioClient::new(StdioOptions::default());
     let limit = i64::try_from(MAX_CALLS).unwrap();
     for round in 0..2 {
         for id in 0..limit {
             client.send(request(id, "tools/call", json!({"name": "slow"}))).await;
         }
-        let refused = client.ask(request(limit, "tools/call", json!({"name": "slow"}))).await;
+        let refused = client.exchange(request(limit, "tools/call", json!({"name": "slow"}))).await;
         assert_eq!(refused["error"]["code"], -32603, "{round}");
         assert_eq!(refused["id"], limit);
-        client.go.add_permits(MAX_CALLS);
+        client.permits.add_permits(MAX_CALLS);
         for _ in 0..limit {
             assert!(client.next().await["result"].is_object());
         }
@@ -288,39 +304,43 @@ async fn there_is_room_for_so_many_calls_and_what_has_ended_takes_none() {
     for _ in 0..2 {
         client.send(json!(calls)).await;
     }
-    assert_eq!(client.ask(json!(calls)).await["error"]["code"], -32603, "calls of batches count");
-    client.go.add_permits(180);
+    assert_eq!(
+        client.exchange(json!(calls)).await["error"]["code"],
+        -32603,
+        "calls of batches count"
+    );
+    client.permits.add_permits(180);
     for _ in 0..2 {
         assert_eq!(client.next().await.as_array().unwrap().len(), 90);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_read_holds_up_no_end() {
-    let go = StdioOptions::default();
-    let mut client = Client::new(go);
+async fn a_client_that_does_not_read_does_not_delay_the_shutdown() {
+    let options = StdioOptions::default();
+    let mut client = StdioClient::new(options);
     let names: Vec<String> = (0..2_000).map(|number| format!("tool{number}")).collect();
     set_tools(&client.gateway, &names.iter().map(String::as_str).collect::<Vec<_>>());
     // The reply is larger than the pipe, and the client does not read it.
     client.send(request(1, "tools/list", json!({}))).await;
     client.input.take().unwrap().shutdown().await.unwrap();
-    let ended = tokio::time::timeout(go.end_timeout * 3, client.server).await;
+    let ended = tokio::time::timeout(options.end_timeout * 3, client.server).await;
     assert!(ended.unwrap().unwrap().is_ok());
     drop(client.lines);
 }
 
 #[tokio::test]
-async fn a_notification_that_is_wrong_has_no_answer() {
-    let mut client = Client::new(StdioOptions::default());
+async fn an_invalid_notification_gets_no_response() {
+    let mut client = StdioClient::new(StdioOptions::default());
     for params in [json!([1]), json!(7), json!(null), json!({"_meta": 1})] {
         client.send(json!({"jsonrpc": "2.0", "method": "notifications/x", "params": params})).await;
     }
-    assert_eq!(client.ask(request(1, "ping", json!({}))).await["id"], 1);
+    assert_eq!(client.exchange(request(1, "ping", json!({}))).await["id"], 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_reads_nothing_at_all_is_let_go() {
-    let mut client = Client::new(StdioOptions::default());
+async fn serving_fails_with_a_timeout_if_the_client_never_reads() {
+    let mut client = StdioClient::new(StdioOptions::default());
     let names: Vec<String> = (0..2_000).map(|number| format!("tool{number}")).collect();
     set_tools(&client.gateway, &names.iter().map(String::as_str).collect::<Vec<_>>());
     // Sends so many messages that the server never reads the end of the input.
@@ -335,53 +355,54 @@ async fn a_client_that_reads_nothing_at_all_is_let_go() {
 
 #[tokio::test]
 async fn a_legacy_client_answers_questions_during_the_call() {
-    let mut client = Client::new(StdioOptions::default());
+    let mut client = StdioClient::new(StdioOptions::default());
     client.initialize().await;
-    let question = client.ask(request(1, "tools/call", json!({"name": "asks"}))).await;
+    let question = client.exchange(request(1, "tools/call", json!({"name": "asks"}))).await;
     assert_eq!(question["method"], "roots/list");
     assert_eq!(
-        client.ask(request(2, "ping", json!({}))).await["id"],
+        client.exchange(request(2, "ping", json!({}))).await["id"],
         2,
         "an open question does not block other requests"
     );
     let answer = json!({"roots": [{"uri": "file:///a"}, {"uri": "file:///b"}]});
     let result =
-        client.ask(json!({"jsonrpc": "2.0", "id": question["id"], "result": answer})).await;
+        client.exchange(json!({"jsonrpc": "2.0", "id": question["id"], "result": answer})).await;
     assert_eq!(result["result"]["content"][0]["text"], "2");
 }
 
 #[tokio::test]
 async fn a_modern_client_repeats_the_request_with_its_answers() {
-    let mut client = Client::new(StdioOptions::default());
+    let mut client = StdioClient::new(StdioOptions::default());
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {"roots": {}},
     });
-    let asks = client.ask(request(1, "tools/call", json!({"name": "asks", "_meta": meta}))).await;
-    assert_eq!(asks["result"]["inputRequests"]["roots"]["method"], "roots/list");
+    let input_required =
+        client.exchange(request(1, "tools/call", json!({"name": "asks", "_meta": meta}))).await;
+    assert_eq!(input_required["result"]["inputRequests"]["roots"]["method"], "roots/list");
     let params = json!({
         "name": "asks",
         "_meta": meta,
-        "requestState": asks["result"]["requestState"],
+        "requestState": input_required["result"]["requestState"],
         "inputResponses": {"roots": {"roots": []}},
     });
-    let result = client.ask(request(2, "tools/call", params)).await;
+    let result = client.exchange(request(2, "tools/call", params)).await;
     assert_eq!(result["result"]["content"][0]["text"], "0");
 }
 
 #[tokio::test]
-async fn messages_beyond_the_rate_are_refused() {
-    let mut client = Client::new(StdioOptions::default());
+async fn messages_above_the_rate_limit_are_refused() {
+    let mut client = StdioClient::new(StdioOptions::default());
     let mut settings = Settings::default();
     settings.set("limit_requests_per_caller", "3/h").unwrap();
     client.gateway.set_settings(Arc::new(settings));
     // Sends two messages, which count against the limit.
     client.initialize().await;
     let call = || request(1, "tools/call", json!({"name": "quick"}));
-    assert!(client.ask(call()).await["result"]["isError"].is_null());
-    let refused = client.ask(call()).await;
+    assert!(client.exchange(call()).await["result"]["isError"].is_null());
+    let refused = client.exchange(call()).await;
     assert_eq!(refused["result"]["isError"], true);
-    let refused = client.ask(request(2, "tools/list", json!({}))).await;
+    let refused = client.exchange(request(2, "tools/list", json!({}))).await;
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(2), &json!(LIMIT_EXCEEDED)));
     assert!(refused["error"]["data"]["retry_after"].as_u64().unwrap() >= 1);
     client.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled"})).await;

@@ -72,7 +72,7 @@ impl Capabilities {
     }
 
     /// Parses a client's declaration.
-    pub(crate) fn declared(words: &RawValue) -> Result<Self, serde_json::Error> {
+    pub(crate) fn declared(declaration: &RawValue) -> Result<Self, serde_json::Error> {
         use serde::de::IgnoredAny;
         #[derive(serde::Deserialize)]
         struct Declared {
@@ -91,23 +91,26 @@ impl Capabilities {
             #[serde(rename = "io.modelcontextprotocol/tasks")]
             tasks: Option<IgnoredAny>,
         }
-        if words.get() == "{}" {
+        if declaration.get() == "{}" {
             return Ok(Self::default());
         }
-        let declared: Declared = strict_json::short(words)?;
+        let declared: Declared = strict_json::deserialize_short(declaration)?;
         let elicitation = declared.elicitation.as_ref();
-        let offered = [
+        let supported = [
             (Capability::Sampling, declared.sampling.is_some()),
             // A declaration of `elicitation` without a mode means forms.
             (
                 Capability::Elicitation,
-                elicitation.is_some_and(|it| it.form.is_some() || it.url.is_none()),
+                elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none()),
             ),
             (Capability::Roots, declared.roots.is_some()),
-            (Capability::ElicitationUrl, elicitation.is_some_and(|it| it.url.is_some())),
-            (Capability::Tasks, declared.extensions.is_some_and(|it| it.tasks.is_some())),
+            (Capability::ElicitationUrl, elicitation.is_some_and(|modes| modes.url.is_some())),
+            (
+                Capability::Tasks,
+                declared.extensions.is_some_and(|extensions| extensions.tasks.is_some()),
+            ),
         ];
-        let bits = offered.into_iter().filter(|(_, is_offered)| *is_offered);
+        let bits = supported.into_iter().filter(|(_, is_declared)| *is_declared);
         Ok(Self(bits.fold(0, |bits, (capability, _)| bits | capability.bit())))
     }
 }

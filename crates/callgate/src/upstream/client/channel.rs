@@ -109,19 +109,19 @@ pub(crate) struct CallChannel {
     capabilities: Capabilities,
     wants_progress: bool,
     log_level: Option<LogLevel>,
-    state: Mutex<State>,
-    sent: Notify,
-    requested: Notify,
+    state: Mutex<ChannelState>,
+    outgoing_added: Notify,
+    request_added: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ChannelState {
     outgoing: VecDeque<Outgoing>,
     requests: VecDeque<ClientRequest>,
     /// Whether the call runs as a task.
     is_task: bool,
     /// Number of unanswered questions.
-    open: usize,
+    open_questions: usize,
     /// Start of the current wait for answers.
     waiting_since: Option<Instant>,
     /// Total duration of earlier waits.
@@ -137,7 +137,7 @@ impl CallChannel {
         Self { capabilities, wants_progress, log_level, ..Self::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ChannelState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -148,8 +148,8 @@ impl CallChannel {
     /// Returns how long the method has waited for answers, and whether it waits now.
     pub(super) fn waited(&self) -> (Duration, bool) {
         let state = self.state();
-        let now = state.waiting_since.map_or(Duration::ZERO, |since| since.elapsed());
-        (state.waited + now, state.waiting_since.is_some())
+        let current_wait = state.waiting_since.map_or(Duration::ZERO, |since| since.elapsed());
+        (state.waited + current_wait, state.waiting_since.is_some())
     }
 
     pub(super) fn is_task(&self) -> bool {
@@ -161,7 +161,7 @@ impl CallChannel {
     }
 
     pub(super) fn wants_log(&self, level: LogLevel) -> bool {
-        self.log_level.is_some_and(|least| least <= level)
+        self.log_level.is_some_and(|min_level| min_level <= level)
     }
 
     /// Returns `true` if progress is reported. A task always reports progress, because its progress is stored.
@@ -177,7 +177,7 @@ impl CallChannel {
         }
         state.outgoing.push_back(outgoing);
         drop(state);
-        self.sent.notify_one();
+        self.outgoing_added.notify_one();
     }
 
     pub(crate) async fn next_outgoing(&self) -> Outgoing {
@@ -185,7 +185,7 @@ impl CallChannel {
             let next = self.state().outgoing.pop_front();
             match next {
                 Some(outgoing) => return outgoing,
-                None => self.sent.notified().await,
+                None => self.outgoing_added.notified().await,
             }
         }
     }
@@ -203,7 +203,7 @@ impl CallChannel {
 
     fn push_request(&self, request: ClientRequest) {
         self.state().requests.push_back(request);
-        self.requested.notify_one();
+        self.request_added.notify_one();
     }
 
     pub(crate) fn try_next_request(&self) -> Option<ClientRequest> {
@@ -214,7 +214,7 @@ impl CallChannel {
         loop {
             match self.try_next_request() {
                 Some(request) => return request,
-                None => self.requested.notified().await,
+                None => self.request_added.notified().await,
             }
         }
     }
@@ -224,12 +224,12 @@ impl CallChannel {
         &self,
         request: impl FnOnce(Responder<T>) -> ClientRequest,
     ) -> Result<T, Error> {
-        let (reply, answered) = oneshot::channel();
+        let (reply, receiver) = oneshot::channel();
         if self.state().requests.len() >= MAX_REQUESTS {
             return Err(Error::tool("too many questions are open"));
         }
         self.push_request(request(reply));
-        match answered.await {
+        match receiver.await {
             Ok(answer) => answer.map_err(Error::tool),
             // The request was dropped, because the method runs again or the call has ended.
             Err(_) => std::future::pending().await,
@@ -265,7 +265,7 @@ struct OpenQuestion<'a>(&'a CallChannel);
 impl<'a> OpenQuestion<'a> {
     fn count(channel: &'a CallChannel) -> Self {
         let mut state = channel.state();
-        state.open += 1;
+        state.open_questions += 1;
         state.waiting_since.get_or_insert_with(Instant::now);
         drop(state);
         Self(channel)
@@ -275,8 +275,8 @@ impl<'a> OpenQuestion<'a> {
 impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        state.open = state.open.saturating_sub(1);
-        if state.open == 0
+        state.open_questions = state.open_questions.saturating_sub(1);
+        if state.open_questions == 0
             && let Some(since) = state.waiting_since.take()
         {
             state.waited += since.elapsed();

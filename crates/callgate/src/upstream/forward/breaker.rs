@@ -74,8 +74,8 @@ impl CircuitBreaker {
 }
 
 impl Attempt<'_> {
-    pub(crate) fn settle(&mut self, found_no_connection: bool) {
-        if found_no_connection { self.failed() } else { self.reached() }
+    pub(crate) fn settle(&mut self, is_connection_failure: bool) {
+        if is_connection_failure { self.failed() } else { self.reached() }
     }
 
     pub(crate) fn reached(&mut self) {
@@ -92,9 +92,7 @@ impl Attempt<'_> {
         let BreakerLimits { failures, pause } = self.breaker.limits;
         let mut state = self.breaker.state();
         *state = match *state {
-            BreakerState::Closed(before) if before + 1 < failures => {
-                BreakerState::Closed(before + 1)
-            }
+            BreakerState::Closed(count) if count + 1 < failures => BreakerState::Closed(count + 1),
             BreakerState::Closed(_) => BreakerState::Open(Instant::now() + pause),
             BreakerState::Probing if self.is_probe => BreakerState::Open(Instant::now() + pause),
             other => other,
@@ -145,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_probe_that_is_given_up_makes_room_for_another() {
+    async fn another_call_may_probe_after_a_probe_is_dropped() {
         let breaker = breaker();
         fail(&breaker);
         fail(&breaker);
@@ -156,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_call_does_not_close_the_breaker() {
+    fn a_call_that_began_before_the_breaker_opened_does_not_close_it() {
         let breaker = breaker();
         let mut old = breaker.attempt().unwrap();
         fail(&breaker);

@@ -18,7 +18,7 @@ use crate::upstream::forward::auth::login::LoginError;
 use crate::upstream::forward::auth::oauth::TokenUnavailable;
 use crate::upstream::forward::auth::redact::Secrets;
 use crate::upstream::forward::auth::refusal::AuthRefusal;
-use crate::upstream::forward::reply::{Problem, ServiceText, UnexpectedResponse};
+use crate::upstream::forward::reply::{ResponseProblem, ServiceText, UnexpectedResponse};
 use crate::upstream::forward::{CallOutcome, SentCredential};
 use crate::upstream::memory_budget::BudgetExceeded;
 use crate::upstream::{Call, CallError, CallFailure, NotFound};
@@ -40,7 +40,7 @@ pub(crate) enum Failure {
     #[error("`{0}` has no credential for the service")]
     NoCredential(String),
     #[error("the credential of `{0}` has characters that are not allowed in a header")]
-    UnfitCredential(String),
+    InvalidCredential(String),
     #[error(
         "the credential must be the first parameter, but the parameters of the method are sent by name; set `params_by` of the method to `position`"
     )]
@@ -72,7 +72,7 @@ pub(crate) enum Failure {
     TooLarge(usize),
     #[error(transparent)]
     BudgetExceeded(#[from] BudgetExceeded),
-    #[error("HTTP {}, a redirect to {}", .status.as_u16(), elsewhere(.to.as_ref()))]
+    #[error("HTTP {}, a redirect to {}", .status.as_u16(), redirect_target(.to.as_ref()))]
     Redirected { status: StatusCode, to: Option<Endpoint> },
     #[error("HTTP {}: {}{}", .0.status.as_u16(), .0.messages().0, .0.text)]
     Refused(AuthRefusal),
@@ -83,7 +83,7 @@ pub(crate) enum Failure {
     #[error("the reply has a different id than the request")]
     WrongId,
     #[error("the response to a batch has no reply to this request")]
-    LeftOut,
+    MissingReply,
     #[error(
         "the response to a batch has an error that matches no request, and no reply to this request"
     )]
@@ -103,7 +103,7 @@ fn send_error(SendError { kind, message }: &SendError) -> String {
     }
 }
 
-fn elsewhere(to: Option<&Endpoint>) -> String {
+fn redirect_target(to: Option<&Endpoint>) -> String {
     to.map_or_else(|| "another URL".to_owned(), ToString::to_string)
 }
 
@@ -151,7 +151,7 @@ impl Failure {
         self
     }
 
-    pub(crate) fn found_no_connection(&self) -> bool {
+    pub(crate) fn is_connection_failure(&self) -> bool {
         let Self::Send(error) = self else { return false };
         let has_no_tls = matches!(error.kind, SendErrorKind::Untrusted | SendErrorKind::NotTls);
         error.was_not_sent() || has_no_tls
@@ -180,19 +180,21 @@ impl Failure {
     /// Returns the problem and the remedy, for the agent and its user. If the service is trusted, adds the text of the
     /// response.
     pub(crate) fn user_message(&self, safety: Safety, is_trusted: bool) -> String {
-        let again = match safety {
+        let retry_advice = match safety {
             Safety::ReadOnly => "The method only reads, so the call can be repeated.",
             Safety::Destructive => "The method may have run: check before you try again.",
         };
         let message = match self {
-            Self::NoToken(why) => why.user_message(),
+            Self::NoToken(error) => error.user_message(),
             Self::Refused(refusal) => refusal.messages().1,
             _ => {
-                let (_, what, advice) = self.row();
-                format!("{what} {advice}").replace("{again}", again).replace("{}", &self.detail())
+                let (_, problem, advice) = self.row();
+                format!("{problem} {advice}")
+                    .replace("{again}", retry_advice)
+                    .replace("{}", &self.detail())
             }
         };
-        let text = self.text().filter(|text| !text.shown().is_empty());
+        let text = self.text().filter(|text| !text.as_str().is_empty());
         let text = match text {
             Some(text) if is_trusted => format!(" The service responded{text}"),
             Some(_) => " The service's response is in Callgate's log.".to_owned(),
@@ -224,13 +226,15 @@ impl Failure {
             Self::Internal(_) => (
                 CallOutcome::Error,
                 "failed inside the method; the error is in Callgate's log.",
-                AGAIN,
+                RETRY_ADVICE,
             ),
-            Self::NoSession(_) => (CallOutcome::NoToken, "does not accept Callgate's login.", MEND),
+            Self::NoSession(_) => {
+                (CallOutcome::NoToken, "does not accept Callgate's login.", ADMIN_MUST_FIX)
+            }
             Self::NoTokenInTime(_) => (
                 CallOutcome::NoToken,
                 "needs an access token or a session, and neither was available within {}.",
-                LATER,
+                RETRY_LATER,
             ),
             Self::Busy(_) => (
                 CallOutcome::Busy,
@@ -245,10 +249,12 @@ impl Failure {
             Self::Down => (
                 CallOutcome::Down,
                 "cannot be reached, and calls to it are suspended for some seconds.",
-                LATER,
+                RETRY_LATER,
             ),
             Self::Send(error) => send_row(error.kind),
-            Self::TimedOut(_) => (CallOutcome::TimedOut, "did not respond within {}.", AGAIN),
+            Self::TimedOut(_) => {
+                (CallOutcome::TimedOut, "did not respond within {}.", RETRY_ADVICE)
+            }
             Self::NoSuchTool => (
                 CallOutcome::Status,
                 "no longer has this tool.",
@@ -257,12 +263,12 @@ impl Failure {
             Self::AnonymousCaller
             | Self::NoCredential(_)
             | Self::CredentialByName
-            | Self::UnfitCredential(_)
+            | Self::InvalidCredential(_)
             | Self::CredentialLookup(..) => {
-                let (what, advice) = self.credential_row();
-                (CallOutcome::NoCredential, what, advice)
+                let (problem, advice) = self.credential_row();
+                (CallOutcome::NoCredential, problem, advice)
             }
-            answered => answered.response_row(),
+            failure => failure.response_row(),
         }
     }
 
@@ -278,9 +284,9 @@ impl Failure {
             ),
             Self::CredentialByName => (
                 "needs a credential as the first parameter, but the parameters of this tool are sent by name.",
-                MEND,
+                ADMIN_MUST_FIX,
             ),
-            _ => ("needs a credential for each user, and yours cannot be sent.", MEND),
+            _ => ("needs a credential for each user, and yours cannot be sent.", ADMIN_MUST_FIX),
         }
     }
 
@@ -289,7 +295,7 @@ impl Failure {
             Self::Truncated(_) => (
                 CallOutcome::Truncated,
                 "closed the connection in the middle of its response.",
-                AGAIN,
+                RETRY_ADVICE,
             ),
             Self::TooLarge(_) => (
                 CallOutcome::TooLarge,
@@ -302,7 +308,9 @@ impl Failure {
                 "responded with more than {} bytes, which is the limit of this tool.",
                 "The method ran; request less data, such as fewer items.",
             ),
-            Self::BudgetExceeded(over) => (CallOutcome::OverBudget, budget_text(*over), AGAIN),
+            Self::BudgetExceeded(exceeded) => {
+                (CallOutcome::OverBudget, budget_text(*exceeded), RETRY_ADVICE)
+            }
             Self::Redirected { .. } => (
                 CallOutcome::Redirected,
                 "responded with a redirect (HTTP {}), which is not followed.",
@@ -315,17 +323,17 @@ impl Failure {
                 "An administrator should check the URL of the service.",
             ),
             Self::Unexpected(response) => response.row(),
-            Self::LeftOut => (
+            Self::MissingReply => (
                 CallOutcome::WrongId,
                 "replied to a batch of requests, but not to this one.",
-                AGAIN,
+                RETRY_ADVICE,
             ),
             Self::Unmatched => (
                 CallOutcome::WrongId,
                 "replied to a batch of requests with an error that cannot be matched to this one.",
-                AGAIN,
+                RETRY_ADVICE,
             ),
-            _ => (CallOutcome::WrongId, "sent a reply to a different request.", AGAIN),
+            _ => (CallOutcome::WrongId, "sent a reply to a different request.", RETRY_ADVICE),
         }
     }
 
@@ -362,13 +370,13 @@ impl Failure {
 /// replaced by a sentence that says whether the call can be tried again.
 type Row = (CallOutcome, &'static str, &'static str);
 
-const AGAIN: &str = "{again}";
-const AGAIN_LOOK: &str = "{again} An administrator should check the URL of the service.";
-const LATER: &str = "Nothing was run: try again later, or tell an administrator.";
-const MEND: &str = "Nothing was run; an administrator has to fix it.";
+const RETRY_ADVICE: &str = "{again}";
+const CHECK_URL_ADVICE: &str = "{again} An administrator should check the URL of the service.";
+const RETRY_LATER: &str = "Nothing was run: try again later, or tell an administrator.";
+const ADMIN_MUST_FIX: &str = "Nothing was run; an administrator has to fix it.";
 
-fn budget_text(over: BudgetExceeded) -> &'static str {
-    match over {
+fn budget_text(exceeded: BudgetExceeded) -> &'static str {
+    match exceeded {
         BudgetExceeded::Total(_) => "responded, but Callgate has no memory left for the result.",
         BudgetExceeded::Batch | BudgetExceeded::Tool(_) => {
             "responded, but the replies to the batch are too large."
@@ -381,18 +389,18 @@ fn send_row(kind: SendErrorKind) -> Row {
         SendErrorKind::NotSent
         | SendErrorKind::ConnectTimeout
         | SendErrorKind::ClosedInHandshake => {
-            (CallOutcome::Unreachable, "cannot be reached.", LATER)
+            (CallOutcome::Unreachable, "cannot be reached.", RETRY_LATER)
         }
         SendErrorKind::Untrusted | SendErrorKind::NotTls => (
             CallOutcome::Untrusted,
             "cannot be reached safely: its certificate is not trusted, or it does not speak TLS.",
-            MEND,
+            ADMIN_MUST_FIX,
         ),
         SendErrorKind::NotHttp => {
-            (CallOutcome::NoHttp, "responded with data that is not HTTP.", AGAIN_LOOK)
+            (CallOutcome::NoHttp, "responded with data that is not HTTP.", CHECK_URL_ADVICE)
         }
         SendErrorKind::Broken { .. } => {
-            (CallOutcome::Broken, "closed the connection without a response.", AGAIN)
+            (CallOutcome::Broken, "closed the connection without a response.", RETRY_ADVICE)
         }
     }
 }
@@ -408,9 +416,11 @@ impl From<BodyError> for Failure {
         match error {
             BodyError::TooLong(limit) => Self::TooLarge(limit),
             BodyError::Broken(message) => Self::Truncated(message),
-            BodyError::NotText => {
-                Self::Unexpected(UnexpectedResponse::new(StatusCode::OK, Problem::NotJson, ""))
-            }
+            BodyError::NotText => Self::Unexpected(UnexpectedResponse::new(
+                StatusCode::OK,
+                ResponseProblem::NotJson,
+                "",
+            )),
         }
     }
 }

@@ -55,8 +55,8 @@ impl<'a> ForwardedCall<'a> {
     async fn run_within_limits(&mut self) -> Result<Box<RawValue>, Failure> {
         let (forward, start) = (self.forward, Instant::now());
         let limit = forward.options().limits.timeout;
-        let replied = until(pin!(sleep_until(start + limit)), pin!(self.run_admitted(start))).await;
-        replied.unwrap_or_else(|| match &mut self.attempt {
+        let result = until(pin!(sleep_until(start + limit)), pin!(self.run_admitted(start))).await;
+        result.unwrap_or_else(|| match &mut self.attempt {
             Some(attempt) => {
                 // The time limit for connecting is shorter, so there was a connection.
                 attempt.reached();
@@ -81,11 +81,11 @@ impl<'a> ForwardedCall<'a> {
     /// the call.
     async fn share(&self, start: Instant) -> Result<Share, Failure> {
         let (calls, principal) = (&self.forward.calls, self.call.caller.principal());
-        if let Some(share) = calls.take_now(principal) {
+        if let Some(share) = calls.try_acquire_one(principal) {
             return Ok(share);
         }
         let wait = self.forward.options().limits.timeout / 2;
-        let share = Box::pin(timeout_at(start + wait, calls.take(principal))).await;
+        let share = Box::pin(timeout_at(start + wait, calls.acquire(principal))).await;
         share.map_err(|_| Failure::Busy(wait))?.map_err(|_| Failure::TooManyCalls)
     }
 
@@ -160,7 +160,8 @@ impl<'a> ForwardedCall<'a> {
                         .await
                 }
                 Some(queue) => {
-                    let request = |reply| self.queued(queue.is_batch(), body.clone(), reply);
+                    let request =
+                        |reply| self.queued_request(queue.is_batch(), body.clone(), reply);
                     Box::pin(queue.send(request)).await
                 }
             };
@@ -170,7 +171,7 @@ impl<'a> ForwardedCall<'a> {
             };
             if !is_first || !may_retry {
                 if let Some(attempt) = &mut self.attempt {
-                    attempt.settle(response.as_ref().is_err_and(Failure::found_no_connection));
+                    attempt.settle(response.as_ref().is_err_and(Failure::is_connection_failure));
                 }
                 return response;
             }
@@ -199,16 +200,16 @@ impl<'a> ForwardedCall<'a> {
     }
 
     /// Returns the request for a queue.
-    fn queued(&self, is_batch: bool, body: Bytes, reply: ReplySender) -> QueuedRequest {
+    fn queued_request(&self, is_batch: bool, body: Bytes, reply: ReplySender) -> QueuedRequest {
         let (headers, credential) =
-            if is_batch { (self.headers(), self.auth.in_body()) } else { Default::default() };
+            if is_batch { (self.headers(), self.auth.body_parts()) } else { Default::default() };
         QueuedRequest {
             id: self.id.clone().into_owned(),
             headers,
             credential: SecretJson(credential),
             body,
             safety: self.call.safety,
-            reservation: self.call.reservation.another(),
+            reservation: self.call.reservation.empty_for_same_caller(),
             reply,
         }
     }
@@ -242,10 +243,10 @@ impl<'a> ForwardedCall<'a> {
         let (caller, passes_token) = (self.call.caller, options.caller_headers.token.is_some());
         if self.auth.is_omitted {
             SentCredential::NotConfigured
-        } else if self.auth.is_own || passes_token && caller.token().is_some() {
+        } else if self.auth.is_of_caller || passes_token && caller.token().is_some() {
             SentCredential::OfCaller(caller.name().to_owned())
         } else if passes_token || options.credential.is_some() {
-            SentCredential::None { is_known: caller.user.is_some() }
+            SentCredential::None { is_user: caller.user.is_some() }
         } else {
             self.forward.shared_credential()
         }

@@ -23,15 +23,15 @@ const LIST_REFUSED: &str = "TypeError: list indices must be integers or slices, 
 const BATCH_REFUSED: [&str; 7] =
     ["not supported", "unsupported", "not allowed", "disabled", "too large", "too many", "exceed"];
 
-/// Returns `true` if the service refused a request without a valid session. `others` are additional phrases.
-pub(crate) fn is_session_refused(error: &RpcError, others: &[String]) -> bool {
+/// Returns `true` if the service refused a request without a valid session. `phrases` are additional phrases.
+pub(crate) fn is_session_refused(error: &RpcError, phrases: &[String]) -> bool {
     let normalized = |text: &str| text.trim().trim_end_matches(['.', '!']).to_lowercase();
     let data = error.data.as_ref().and_then(Value::as_str).unwrap_or_default();
     [error.message.as_str(), data].into_iter().map(normalized).any(|text| {
         let contains = |phrase: String| !phrase.is_empty() && text.contains(&phrase);
         NO_SESSION.contains(&text.as_str())
             || SESSION_ENDED.iter().any(|start| text.starts_with(start))
-            || others.iter().any(|phrase| contains(normalized(phrase)))
+            || phrases.iter().any(|phrase| contains(normalized(phrase)))
     })
 }
 

@@ -24,7 +24,7 @@ use crate::upstream::forward::{
     Target, ToolPath, UpstreamVisibility, UserGrant,
 };
 
-const OWN_MEMBERS: [&str; 4] = ["jsonrpc", "method", "params", "id"];
+const RESERVED_MEMBERS: [&str; 4] = ["jsonrpc", "method", "params", "id"];
 
 /// How to call a service. `Debug` shows no secrets.
 #[derive(Debug, Clone)]
@@ -222,7 +222,7 @@ impl ForwardOptions {
 
     /// Adds a member, such as `auth`, to each request, beside `params`.
     pub fn member(mut self, name: &str, value: &Value) -> Result<Self, OptionError> {
-        self.take_member(name)?;
+        self.reserve_member(name)?;
         self.members.0.push_str(&SecretJson::member(name, value).0);
         Ok(self)
     }
@@ -241,8 +241,8 @@ impl ForwardOptions {
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, OptionError> {
         let name = header_name(name)?;
         self.check_header(&name)?;
-        let bad = |_| OptionError::HeaderValue(name.to_string());
-        let value = sensitive(value).map_err(bad)?;
+        let invalid = |_| OptionError::HeaderValue(name.to_string());
+        let value = sensitive(value).map_err(invalid)?;
         self.headers.insert(name, value);
         Ok(self)
     }
@@ -255,11 +255,11 @@ impl ForwardOptions {
         if parsed == header::AUTHORIZATION {
             self.oauth = None;
         }
-        if matches!(self.credential_location(), Some(CredentialLocation::Header(own)) if *own == parsed)
+        if matches!(self.credential_location(), Some(CredentialLocation::Header(other)) if *other == parsed)
         {
             self.credential = None;
         }
-        self.login.take_if(|login| login.header().is_some_and(|own| own == parsed));
+        self.login.take_if(|login| login.header().is_some_and(|other| other == parsed));
         self.header(name, value)
     }
 
@@ -273,22 +273,22 @@ impl ForwardOptions {
         Ok(self)
     }
 
-    /// Sends the credential of the calling user, which `known` looks up.
+    /// Sends the credential of the calling user, which `credentials` looks up.
     pub fn credential(
         mut self,
-        how: CredentialOptions,
-        known: Arc<dyn Credentials>,
+        options: CredentialOptions,
+        credentials: Arc<dyn Credentials>,
     ) -> Result<Self, OptionError> {
-        match &how.location {
+        match &options.location {
             CredentialLocation::Header(name) => {
                 self.check_header(name)?;
-                let prefix = HeaderValue::from_str(&how.prefix);
+                let prefix = HeaderValue::from_str(&options.prefix);
                 prefix.map_err(|_| OptionError::HeaderValue(name.to_string()))?;
             }
-            CredentialLocation::Member(name) => self.take_member(name)?,
+            CredentialLocation::Member(name) => self.reserve_member(name)?,
             CredentialLocation::FirstParam => {}
         }
-        self.credential = Some(UserCredentials { options: how, source: known });
+        self.credential = Some(UserCredentials { options, source: credentials });
         Ok(self)
     }
 
@@ -302,7 +302,7 @@ impl ForwardOptions {
     /// Logs in before the first call, and again when the service refuses the session.
     pub fn login(mut self, login: Login) -> Result<Self, OptionError> {
         if let Some(CredentialLocation::Member(name)) = &login.location {
-            self.take_member(name)?;
+            self.reserve_member(name)?;
         }
         self.login = Some(login);
         Ok(self)
@@ -377,8 +377,8 @@ impl ForwardOptions {
     fn check_header(&self, name: &HeaderName) -> Result<(), OptionError> {
         if is_transport_header(name)
             || self.headers.contains_key(name)
-            || self.caller_headers.names().any(|own| own == name)
-            || matches!(self.credential_location(), Some(CredentialLocation::Header(own)) if own == name)
+            || self.caller_headers.names().any(|other| other == name)
+            || matches!(self.credential_location(), Some(CredentialLocation::Header(other)) if other == name)
         {
             return Err(OptionError::HeaderTaken(name.to_string()));
         }
@@ -386,8 +386,8 @@ impl ForwardOptions {
     }
 
     /// Fails if the member is already set.
-    fn take_member(&mut self, name: &str) -> Result<(), OptionError> {
-        if OWN_MEMBERS.contains(&name) || self.member_names.iter().any(|known| known == name) {
+    fn reserve_member(&mut self, name: &str) -> Result<(), OptionError> {
+        if RESERVED_MEMBERS.contains(&name) || self.member_names.iter().any(|known| known == name) {
             return Err(OptionError::Member(name.to_owned()));
         }
         self.member_names.push(name.to_owned());
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_do_not_show() {
+    fn debug_output_of_options_shows_no_secrets() {
         let options = options()
             .params(ParamStyle::Positional)
             .first_param(&json!("token:s3cret"))
@@ -466,9 +466,9 @@ mod tests {
             .unwrap()
             .header("X-Key", "s3cret")
             .unwrap();
-        let shown = format!("{options:?}");
-        assert!(!shown.contains("s3cret"), "{shown}");
-        assert!(!shown.contains(&STANDARD.encode("ada:s3cret")), "{shown}");
+        let output = format!("{options:?}");
+        assert!(!output.contains("s3cret"), "{output}");
+        assert!(!output.contains(&STANDARD.encode("ada:s3cret")), "{output}");
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::wire::jsonrpc::{Envelope, METHOD_NOT_FOUND, RpcError};
 
 pub(crate) use batch::BatchReply;
 pub(crate) use service_text::ServiceText;
-pub(crate) use unexpected::{Problem, UnexpectedResponse};
+pub(crate) use unexpected::{ResponseProblem, UnexpectedResponse};
 
 /// Code that is used for errors without a code.
 const NO_CODE: i64 = -32000;
@@ -31,7 +31,7 @@ const NO_CODE: i64 = -32000;
 const NOT_FOR_CALLER: &str = "The service behind this tool does not offer the tool to you: you may not use it, or it no longer exists";
 
 /// Maximum length of a media type.
-const MAX_MEDIA: usize = 60;
+const MAX_MEDIA_TYPE: usize = 60;
 
 #[derive(Debug, Clone)]
 pub(crate) struct ServiceResponse {
@@ -83,33 +83,35 @@ impl ServiceResponse {
     }
 
     /// Wraps a message that was not received over HTTP.
-    pub(crate) fn bare(body: String) -> Self {
+    pub(crate) fn from_message(body: String) -> Self {
         Self { status: StatusCode::OK, headers: ResponseHeaders::default(), body }
     }
 
     pub(crate) fn read(&self, id: &RequestId<'_>) -> Result<Box<RawValue>, Failure> {
         let reply = read_reply(trimmed(&self.body))
-            .map_err(|problem| self.refused().unwrap_or_else(|| self.explained(problem)))?;
-        if let Some(refusal) = self.refusal_despite(reply.error) {
+            .map_err(|problem| self.status_failure().unwrap_or_else(|| self.diagnose(problem)))?;
+        if let Some(refusal) = self.refusal_with_error(reply.error) {
             return Err(Failure::Refused(refusal));
         }
         if reply.jsonrpc.is_none() && reply.id.is_none() && reply.result.is_some() {
-            return Err(self.refused().unwrap_or_else(|| self.unexpected(self.other_protocol())));
+            return Err(self
+                .status_failure()
+                .unwrap_or_else(|| self.unexpected(self.other_protocol())));
         }
         match (reply.error, reply.result) {
-            (Some(error), _) if answers(&reply, id) => Err(Failure::Error(rpc_error(error))),
+            (Some(error), _) if matches_id(&reply, id) => Err(Failure::Error(rpc_error(error))),
             (Some(error), _) if has_no_id(&reply) => {
                 let error = rpc_error(error);
                 let is_denied = known_errors::is_denied(&error);
                 Err(if is_denied { Failure::Denied(error) } else { Failure::Error(error) })
             }
-            (None, Some(result)) if answers(&reply, id) => match self.refused() {
+            (None, Some(result)) if matches_id(&reply, id) => match self.status_failure() {
                 None => Ok(result.to_owned()),
                 Some(failure) => Err(failure),
             },
             (None, None) => {
-                let problem = Problem::NotRpc("neither a result nor an error");
-                Err(self.refused().unwrap_or_else(|| self.unexpected(problem)))
+                let problem = ResponseProblem::NotRpc("neither a result nor an error");
+                Err(self.status_failure().unwrap_or_else(|| self.unexpected(problem)))
             }
             _ => Err(Failure::WrongId),
         }
@@ -133,18 +135,18 @@ impl ServiceResponse {
     pub(crate) fn has_run_despite_401(&self, id: &RequestId<'_>) -> bool {
         self.status == StatusCode::UNAUTHORIZED
             && read_reply(trimmed(&self.body)).is_ok_and(|reply| {
-                reply.result.is_some() || answers(&reply, id) && !self.has_challenge()
+                reply.result.is_some() || matches_id(&reply, id) && !self.has_challenge()
             })
     }
 
     /// Returns the failure for a body that is not UTF-8.
     fn not_utf8(&self) -> Failure {
-        self.refused().unwrap_or_else(|| self.explained(Problem::NotJson))
+        self.status_failure().unwrap_or_else(|| self.diagnose(ResponseProblem::NotJson))
     }
 
     /// Returns the body if the status is 2xx.
     pub(crate) fn into_text(self) -> Result<String, Failure> {
-        match self.refused() {
+        match self.status_failure() {
             Some(failure) => Err(failure),
             None => Ok(self.body),
         }
@@ -152,13 +154,13 @@ impl ServiceResponse {
 
     /// Returns the refusal in a response whose error does not come from the method. This is the case if the response
     /// has a challenge, or if the error is not a JSON-RPC error, such as `"error":"access_denied"` of OAuth.
-    fn refusal_despite(&self, error: Option<&RawValue>) -> Option<AuthRefusal> {
-        let is_foreign = error.is_some_and(|error| !error.get().starts_with('{'));
-        self.auth_refusal().filter(|_| is_foreign || self.has_challenge())
+    fn refusal_with_error(&self, error: Option<&RawValue>) -> Option<AuthRefusal> {
+        let is_not_json_rpc = error.is_some_and(|error| !error.get().starts_with('{'));
+        self.auth_refusal().filter(|_| is_not_json_rpc || self.has_challenge())
     }
 
     /// Returns the failure for an HTTP status other than 2xx.
-    fn refused(&self) -> Option<Failure> {
+    fn status_failure(&self) -> Option<Failure> {
         match self.auth_refusal() {
             Some(refusal) => Some(Failure::Refused(refusal)),
             None => (!self.status.is_success()).then(|| {
@@ -180,29 +182,31 @@ impl ServiceResponse {
         self.headers.map().contains_key(WWW_AUTHENTICATE)
     }
 
-    fn unexpected(&self, problem: Problem) -> Failure {
+    fn unexpected(&self, problem: ResponseProblem) -> Failure {
         Failure::Unexpected(UnexpectedResponse::new(self.status, problem, &self.body))
     }
 
     /// Returns the failure for `problem`, or for a more specific problem that the body or the content type shows.
-    fn explained(&self, problem: Problem) -> Failure {
-        self.unexpected(match media(&self.headers.map()) {
-            _ if self.body.trim().is_empty() => Problem::Empty,
-            _ if self.body.contains("<methodResponse") => Problem::OtherProtocol("XML-RPC"),
-            _ if unexpected::has_php_error(&self.body) => Problem::PhpError,
-            Some(media) if !media.contains("json") => Problem::ContentType(media),
+    fn diagnose(&self, problem: ResponseProblem) -> Failure {
+        self.unexpected(match media_type(&self.headers.map()) {
+            _ if self.body.trim().is_empty() => ResponseProblem::Empty,
+            _ if self.body.contains("<methodResponse") => ResponseProblem::OtherProtocol("XML-RPC"),
+            _ if unexpected::has_php_error(&self.body) => ResponseProblem::PhpError,
+            Some(media_type) if !media_type.contains("json") => {
+                ResponseProblem::ContentType(media_type)
+            }
             _ => problem,
         })
     }
 
     /// Describes a JSON object that has a result, but neither a version nor an id.
-    fn other_protocol(&self) -> Problem {
+    fn other_protocol(&self) -> ResponseProblem {
         let has_arguments = serde_json::from_str::<Value>(trimmed(&self.body))
             .is_ok_and(|reply| reply.get("arguments").is_some_and(Value::is_object));
         if has_arguments {
-            Problem::OtherProtocol("the RPC protocol of Transmission")
+            ResponseProblem::OtherProtocol("the RPC protocol of Transmission")
         } else {
-            Problem::NotRpc("neither `jsonrpc` nor `id`")
+            ResponseProblem::NotRpc("neither `jsonrpc` nor `id`")
         }
     }
 }
@@ -212,32 +216,34 @@ fn trimmed(body: &str) -> &str {
     body.trim_start_matches('\u{feff}').trim()
 }
 
-fn media(headers: &HeaderMap) -> Option<String> {
-    let media = headers.get(CONTENT_TYPE)?.to_str().ok()?;
-    let media = media.split(';').next()?.trim().to_ascii_lowercase();
+fn media_type(headers: &HeaderMap) -> Option<String> {
+    let media_type = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let media_type = media_type.split(';').next()?.trim().to_ascii_lowercase();
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "/+-.".contains(c);
-    (!media.is_empty() && media.len() <= MAX_MEDIA && media.chars().all(is_allowed))
-        .then_some(media)
+    (!media_type.is_empty()
+        && media_type.len() <= MAX_MEDIA_TYPE
+        && media_type.chars().all(is_allowed))
+    .then_some(media_type)
 }
 
 type ReplyEnvelope<'a> = Envelope<'a, IgnoredAny>;
 
 /// Parses a message. Treats an `error` of null as absent.
-fn read_reply(body: &str) -> Result<ReplyEnvelope<'_>, Problem> {
+fn read_reply(body: &str) -> Result<ReplyEnvelope<'_>, ResponseProblem> {
     let reply = ReplyEnvelope::read(body).map_err(|error| {
         if error.is_data() && body.starts_with('{') {
-            Problem::NotRpc("a duplicate key")
+            ResponseProblem::NotRpc("a duplicate key")
         } else if serde_json::from_str::<&RawValue>(body).is_ok() {
-            Problem::NotRpc("not an object")
+            ResponseProblem::NotRpc("not an object")
         } else {
-            Problem::NotJson
+            ResponseProblem::NotJson
         }
     })?;
     let error = reply.error.filter(|error| error.get() != "null");
     Ok(ReplyEnvelope { error, ..reply })
 }
 
-fn answers(reply: &ReplyEnvelope<'_>, id: &RequestId<'_>) -> bool {
+fn matches_id(reply: &ReplyEnvelope<'_>, id: &RequestId<'_>) -> bool {
     reply.id.and_then(RequestId::of).as_ref() == Some(id)
 }
 

@@ -26,11 +26,11 @@ pub(crate) enum RequestId<'a> {
 impl<'a> RequestId<'a> {
     /// Parses the id of a reply. Accepts `7.0` for 7. Returns `None` for an id that no request has, such as 0. Some
     /// services use the id 0 in replies to requests that they cannot parse.
-    pub(crate) fn of(found: &'a RawValue) -> Option<Self> {
-        if let Some(text) = strict_json::text(found) {
+    pub(crate) fn of(raw: &'a RawValue) -> Option<Self> {
+        if let Some(text) = strict_json::text(raw) {
             return Some(Self::String(text));
         }
-        let digits = found.get().strip_suffix(".0").unwrap_or(found.get());
+        let digits = raw.get().strip_suffix(".0").unwrap_or(raw.get());
         digits.parse().ok().filter(|number| *number > 0).map(Self::Number)
     }
 
@@ -105,13 +105,14 @@ fn splice_first(body: &mut Vec<u8>, first: [&str; 3], params: &str) {
         return body.extend_from_slice(params.as_bytes());
     };
     body.push(b'[');
-    let (mut separator, own) = ("", if rest.trim_start().starts_with(']') { "" } else { rest });
-    for items in first.into_iter().chain([own]).filter(|items| !items.is_empty()) {
+    let (mut separator, call_params) =
+        ("", if rest.trim_start().starts_with(']') { "" } else { rest });
+    for items in first.into_iter().chain([call_params]).filter(|items| !items.is_empty()) {
         body.extend_from_slice(separator.as_bytes());
         body.extend_from_slice(items.as_bytes());
         separator = ",";
     }
-    if own.is_empty() {
+    if call_params.is_empty() {
         body.extend_from_slice(rest.as_bytes());
     }
 }
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn further_parameters_come_first() {
+    fn first_params_precede_the_params_of_the_call() {
         assert_eq!(spliced("\"token:x\"", "[]"), r#"["token:x"]"#);
         assert_eq!(spliced("\"token:x\"", "[ ]"), r#"["token:x" ]"#);
         assert_eq!(spliced("\"token:x\",1", "[[2],3]"), r#"["token:x",1,[2],3]"#);
@@ -178,16 +179,16 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_known_in_other_spellings() {
-        let is = |id: RequestId<'_>, found: &str| {
-            RequestId::of(&RawValue::from_string(found.to_owned()).unwrap()) == Some(id)
+    fn an_id_is_recognised_in_equivalent_json_spellings() {
+        let parses_to = |id: RequestId<'_>, raw: &str| {
+            RequestId::of(&RawValue::from_string(raw.to_owned()).unwrap()) == Some(id)
         };
         let text = || RequestId::String("mcp_1".into());
-        assert!(is(text(), "\"mcp\\u005f1\""));
-        assert!(!is(text(), "\"mcp_2\""));
-        assert!(is(RequestId::Number(7), "7"));
-        assert!(is(RequestId::Number(7), "7.0"));
-        assert!(!is(RequestId::Number(7), "\"7\""));
-        assert!(!is(RequestId::Number(7), "null"));
+        assert!(parses_to(text(), "\"mcp\\u005f1\""));
+        assert!(!parses_to(text(), "\"mcp_2\""));
+        assert!(parses_to(RequestId::Number(7), "7"));
+        assert!(parses_to(RequestId::Number(7), "7.0"));
+        assert!(!parses_to(RequestId::Number(7), "\"7\""));
+        assert!(!parses_to(RequestId::Number(7), "null"));
     }
 }

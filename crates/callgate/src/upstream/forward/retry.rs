@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Forward;
 use super::failure::Failure;
 use super::known_errors;
-use super::reply::{Problem, ServiceResponse};
+use super::reply::{ResponseProblem, ServiceResponse};
 use crate::http_client::send_error::SendErrorKind;
 use crate::model::method::Safety;
 
@@ -35,7 +35,7 @@ impl Failure {
     /// no response. Returns `false` after a timeout.
     pub(super) fn may_be_retried(&self, safety: Safety) -> bool {
         if let Self::Unexpected(response) = self {
-            return matches!(response.problem, Problem::QueueFull);
+            return matches!(response.problem, ResponseProblem::QueueFull);
         }
         let Self::Send(error) = self else { return false };
         match error.kind {
@@ -49,6 +49,6 @@ impl Failure {
 
     /// Returns `true` if an immediate retry would fail as well.
     pub(super) fn needs_pause(&self) -> bool {
-        self.found_no_connection() || matches!(self, Self::Unexpected(_))
+        self.is_connection_failure() || matches!(self, Self::Unexpected(_))
     }
 }

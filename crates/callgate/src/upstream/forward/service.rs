@@ -47,11 +47,11 @@ pub(crate) struct Service {
     pub(crate) name: String,
     pub(crate) options: ForwardOptions,
     pub(crate) stats: ForwardStats,
-    transport: Transport,
+    transport: ServiceTransport,
 }
 
 #[derive(Debug)]
-enum Transport {
+enum ServiceTransport {
     /// HTTP/1.1 without TLS. The bytes are the result of `post_head` for a request that has only the configured
     /// headers.
     Http1(Http1Client, Box<[u8]>),
@@ -65,12 +65,12 @@ impl Service {
         let transport = match plain_connector(&options) {
             Some(connector) => {
                 let head = post_head(options.target.uri(), options.headers.clone());
-                Transport::Http1(Http1Client::new(connector, max_idle), head.into())
+                ServiceTransport::Http1(Http1Client::new(connector, max_idle), head.into())
             }
             None => {
                 let mut builder = pool_builder(max_idle);
                 let pool = builder.http2_only(options.http2).build(connector(&options)?);
-                Transport::Hyper(Box::new(pool))
+                ServiceTransport::Hyper(Box::new(pool))
             }
         };
         Ok(Arc::new(Self { name, options, stats: ForwardStats::default(), transport }))
@@ -80,17 +80,17 @@ impl Service {
     pub(crate) async fn post(&self, post: Post<'_>) -> Result<ServiceResponse, Failure> {
         let Post { uri, headers, body, limit, reservation } = post;
         let count = |bytes| reservation.add(bytes).map_err(Failure::from);
-        let is_usual = uri.is_none() && headers.is_none();
+        let is_default = uri.is_none() && headers.is_none();
         let uri = uri.unwrap_or(self.options.target.uri());
         match &self.transport {
-            Transport::Http1(client, prepared) => {
-                let other = (!is_usual).then(|| post_head(uri, self.or_configured(headers)));
-                let head = other.as_deref().unwrap_or(prepared);
+            ServiceTransport::Http1(client, prepared) => {
+                let custom = (!is_default).then(|| post_head(uri, self.or_configured(headers)));
+                let head = custom.as_deref().unwrap_or(prepared);
                 let mut line = LENGTH_LINE;
                 let request = [head, length_line(body.len(), &mut line), body];
                 send_http1(client, request, limit, count).await
             }
-            Transport::Hyper(pool) => {
+            ServiceTransport::Hyper(pool) => {
                 let (uri, headers) = (uri.clone(), post_headers(self.or_configured(headers)));
                 // This future is boxed, because it is larger than the rest of a call.
                 Box::pin(async {
@@ -111,11 +111,11 @@ impl Service {
         let mut headers = self.or_configured(headers);
         headers.insert(ACCEPT, JSON);
         match &self.transport {
-            Transport::Http1(client, _) => {
+            ServiceTransport::Http1(client, _) => {
                 let head = request_head(&Method::GET, uri, &headers);
                 send_http1(client, [&head, b"\r\n", b""], limit, |_| Ok(())).await
             }
-            Transport::Hyper(pool) => {
+            ServiceTransport::Hyper(pool) => {
                 let response = send(pool, Method::GET, uri.clone(), headers, Bytes::new()).await;
                 read_incoming(response?, limit, |_| Ok(())).await
             }
@@ -129,7 +129,7 @@ impl Service {
     /// Sends the opening handshake of a WebSocket.
     #[cfg(feature = "websocket")]
     pub(crate) async fn upgrade(&self, headers: HeaderMap) -> Result<Response<Incoming>, Failure> {
-        let Transport::Hyper(pool) = &self.transport else {
+        let ServiceTransport::Hyper(pool) = &self.transport else {
             return Err(Failure::never_sent("not a WebSocket"));
         };
         Ok(send(pool, Method::GET, self.options.target.uri().clone(), headers, Bytes::new())

@@ -166,19 +166,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_may_have_a_path_on_the_server() {
+    fn the_address_of_a_unix_socket_may_contain_a_path() {
         let target: Target = "unix:/run/a.sock:/rpc?x=1".parse().unwrap();
         assert_eq!(target.socket().unwrap(), Path::new("/run/a.sock"));
         assert_eq!(target.uri(), "http://localhost/rpc?x=1");
         assert_eq!(target.to_string(), "unix:/run/a.sock");
         assert_eq!("unix:/run/a.sock".parse::<Target>().unwrap().uri(), "http://localhost/");
-        for wrong in ["unix:", "unix:run/a.sock", "unix:/run/a.sock:rpc", "unix:/a:"] {
-            assert_eq!(wrong.parse::<Target>(), Err(TargetError::Socket), "{wrong}");
+        for invalid in ["unix:", "unix:run/a.sock", "unix:/run/a.sock:rpc", "unix:/a:"] {
+            assert_eq!(invalid.parse::<Target>(), Err(TargetError::Socket), "{invalid}");
         }
     }
 
     #[test]
-    fn another_path_is_on_the_same_server() {
+    fn a_target_with_another_path_keeps_its_server() {
         for (target, path) in [("http://localhost:1/rpc?x=1", "/rpc"), ("unix:/run/a.sock", "/")] {
             let target: Target = target.parse().unwrap();
             assert_eq!(target.path(), path);
@@ -187,15 +187,15 @@ mod tests {
             assert_eq!(other.uri().path_and_query().unwrap(), "/a/b?cursor=NTA%3D");
             assert_eq!(other.uri().authority(), target.uri().authority());
             assert_eq!(other.socket(), target.socket());
-            for wrong in ["/a b", "a", "", "@b/"] {
-                assert_eq!(target.with_path(wrong), Err(TargetError::Path), "{wrong}");
+            for invalid in ["/a b", "a", "", "@b/"] {
+                assert_eq!(target.with_path(invalid), Err(TargetError::Path), "{invalid}");
             }
         }
     }
 
     #[test]
-    fn a_websocket_has_a_url_of_its_own_kind() {
-        for (url, http, shown) in [
+    fn a_websocket_target_is_requested_over_http_and_displayed_as_ws() {
+        for (url, http, displayed) in [
             (
                 "ws://localhost:1/rpc?key=s3cret",
                 "http://localhost:1/rpc?key=s3cret",
@@ -207,7 +207,7 @@ mod tests {
             assert!(target.is_websocket());
             assert_eq!(
                 (target.uri().to_string().as_str(), target.to_string().as_str()),
-                (http, shown)
+                (http, displayed)
             );
         }
         assert!(!"http://localhost/".parse::<Target>().unwrap().is_websocket());
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_shows_neither_user_nor_query() {
+    fn a_target_hides_its_query_and_rejects_user_info() {
         let target: Target = "http://localhost:1/rpc?token=s3cret".parse().unwrap();
         assert!(!format!("{target} {target:?}").contains("s3cret"));
         assert!(matches!("http://a:s3cret@b/".parse::<Target>(), Err(TargetError::Url(_))));

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_path_of_the_tools_is_beside_the_endpoint() {
+    fn the_default_tool_path_is_derived_from_the_path_of_the_service() {
         for (url, path) in [
             ("http://localhost/jsonrpc", "/mcp/tools/{id}"),
             ("http://localhost/de/jsonrpc/", "/de/mcp/tools/{id}"),
@@ -94,14 +94,14 @@ mod tests {
             ("http://localhost/my-jsonrpc", "/my-jsonrpc/mcp/tools/{id}"),
             ("unix:/run/a.sock:/web/jsonrpc", "/web/mcp/tools/{id}"),
         ] {
-            let beside = ToolPath::beside(&url.parse().unwrap());
-            assert_eq!(beside.to_string(), path, "{url}");
-            assert_eq!(path.parse(), Ok(beside));
+            let tool_path = ToolPath::beside(&url.parse().unwrap());
+            assert_eq!(tool_path.to_string(), path, "{url}");
+            assert_eq!(path.parse(), Ok(tool_path));
         }
     }
 
     #[test]
-    fn an_id_is_one_segment_of_the_path_whatever_it_is() {
+    fn an_id_becomes_one_escaped_segment_and_ids_of_other_routes_are_rejected() {
         let path: ToolPath = "/t/{id}/call".parse().unwrap();
         let uri: Uri = "http://localhost:1/rpc?key=1".parse().unwrap();
         for (method, expected) in [
@@ -112,19 +112,19 @@ mod tests {
             let found = path.uri(&uri, method).unwrap().to_string();
             assert_eq!(found, format!("http://localhost:1{expected}?key=1"));
         }
-        for above in ["..", ".", "../x", "a/../../b", "a\\..\\b"] {
-            assert_eq!(path.uri(&uri, above), None, "{above}");
+        for relative in ["..", ".", "../x", "a/../../b", "a\\..\\b"] {
+            assert_eq!(path.uri(&uri, relative), None, "{relative}");
         }
         assert!(path.uri(&uri, "list").is_some());
-        let beside = ToolPath::beside(&"http://localhost/jsonrpc".parse().unwrap());
-        for other in ["list", "describe"] {
-            assert_eq!(beside.uri(&uri, other), None, "another route: {other}");
+        let tool_path = ToolPath::beside(&"http://localhost/jsonrpc".parse().unwrap());
+        for reserved in ["list", "describe"] {
+            assert_eq!(tool_path.uri(&uri, reserved), None, "another route: {reserved}");
         }
     }
 
     #[test]
-    fn a_path_without_a_segment_for_the_id_is_refused() {
-        for wrong in [
+    fn a_path_without_exactly_one_segment_for_the_id_is_rejected() {
+        for invalid in [
             "",
             "/mcp/tools",
             "mcp/{id}",
@@ -137,7 +137,7 @@ mod tests {
             "/{name}/{id}",
             "http://localhost/{id}",
         ] {
-            assert_eq!(wrong.parse::<ToolPath>(), Err(ToolPathError), "{wrong}");
+            assert_eq!(invalid.parse::<ToolPath>(), Err(ToolPathError), "{invalid}");
         }
     }
 }

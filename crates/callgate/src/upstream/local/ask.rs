@@ -92,12 +92,12 @@ pub struct Elicited {
     /// What the user did.
     pub action: Action,
     /// Values of the fields.
-    #[serde(default, deserialize_with = "or_nothing")]
+    #[serde(default, deserialize_with = "null_as_empty")]
     pub content: Map<String, Value>,
 }
 
 /// Treats null as an empty object, because some clients send null if there is no content.
-fn or_nothing<'de, D: serde::Deserializer<'de>>(
+fn null_as_empty<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Map<String, Value>, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
@@ -234,11 +234,11 @@ pub struct Sampled {
 impl Sampled {
     /// Returns the text blocks, concatenated.
     pub fn text(&self) -> String {
-        let pieces = match &self.content {
-            Value::Array(pieces) => pieces.as_slice(),
-            one => std::slice::from_ref(one),
+        let blocks = match &self.content {
+            Value::Array(blocks) => blocks.as_slice(),
+            block => std::slice::from_ref(block),
         };
-        pieces.iter().filter_map(|piece| piece.get("text")?.as_str()).collect()
+        blocks.iter().filter_map(|block| block.get("text")?.as_str()).collect()
     }
 }
 
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_must_fit_its_question() {
+    fn an_answer_is_checked_against_its_question() {
         let schema = json!({
             "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"],
         });
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_have_the_form_of_the_protocol() {
+    fn questions_have_the_parameters_that_mcp_defines() {
         let page = Elicit::url("Sign in", "http://localhost/sign-in", "1");
         let sample = Sample::new("Why?", 10).system_prompt("Be brief.");
         insta::assert_json_snapshot!([page.params(), sample.params(), ListRoots.params()]);

@@ -83,7 +83,7 @@ impl MethodDefinition {
         F: Fn(Context, A) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Error>> + Send + 'static,
     {
-        let function = Function::later(move |context, params| {
+        let function = Function::new_async(move |context, params| {
             let call = read(params).map(|arguments| function(context, arguments));
             async move { Ok(call?.await?.into_output()?) }
         });
@@ -100,7 +100,7 @@ impl MethodDefinition {
         let function = move |params: &RawValue| Ok(function(read(params)?)?.into_output()?);
         MethodFunction {
             method: self.finish::<A, R>(),
-            function: Function::Now(Arc::new(function)),
+            function: Function::Immediate(Arc::new(function)),
         }
     }
 

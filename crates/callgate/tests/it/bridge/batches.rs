@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use serde_json::{Value, json};
 
-use crate::bridge::Client;
+use crate::bridge::BridgeClient;
 use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
 fn ping(id: impl Into<Value>) -> Value {
@@ -13,20 +13,20 @@ fn ping(id: impl Into<Value>) -> Value {
 }
 
 /// Returns the ids and codes of the next errors, sorted by id.
-async fn errors(client: &mut Client, count: usize) -> Vec<(Value, Value)> {
-    let mut found = Vec::new();
+async fn errors(client: &mut BridgeClient, count: usize) -> Vec<(Value, Value)> {
+    let mut errors = Vec::new();
     for _ in 0..count {
         let message = client.next().await;
-        found.push((message["id"].clone(), message["error"]["code"].clone()));
+        errors.push((message["id"].clone(), message["error"]["code"].clone()));
     }
-    found.sort_by_key(|(id, _)| id.to_string());
-    found
+    errors.sort_by_key(|(id, _)| id.to_string());
+    errors
 }
 
 #[tokio::test]
-async fn batches_pass_as_they_are() {
-    let server = FakeService::start(|seen| {
-        let Some(items) = seen.body.as_array() else { return FakeResponse::empty(202) };
+async fn a_batch_is_sent_and_answered_as_a_batch() {
+    let server = FakeService::start(|received| {
+        let Some(items) = received.body.as_array() else { return FakeResponse::empty(202) };
         let answers: Vec<Value> = items
             .iter()
             .filter(|item| item.get("id").is_some())
@@ -39,7 +39,7 @@ async fn batches_pass_as_they_are() {
         }
     })
     .await;
-    let mut client = Client::start(&server.url("/mcp"));
+    let mut client = BridgeClient::start(&server.url("/mcp"));
     let request = |id: i64| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/progress"});
     client.send(json!([request(1), notification, request(2)])).await;
@@ -50,28 +50,28 @@ async fn batches_pass_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_batch_that_is_not_sent_has_an_error_for_each_of_its_ids() {
-    let server = FakeService::start(|seen| seen.result(json!({}))).await;
-    let mut client = Client::start(&server.url("/mcp"));
+async fn an_invalid_batch_is_rejected_with_an_error_for_each_id() {
+    let server = FakeService::start(|request| request.result(json!({}))).await;
+    let mut client = BridgeClient::start(&server.url("/mcp"));
     client.send(json!([])).await;
     assert_eq!(errors(&mut client, 1).await, [(Value::Null, json!(-32600))]);
     client.send(json!([ping(1), ping(2), ping(1)])).await;
-    let both = [(json!(1), json!(-32600)), (json!(2), json!(-32600))];
-    assert_eq!(errors(&mut client, 2).await, both);
+    let expected = [(json!(1), json!(-32600)), (json!(2), json!(-32600))];
+    assert_eq!(errors(&mut client, 2).await, expected);
     client.send(json!([ping(1), 5, {"jsonrpc": "2.0", "id": 2}])).await;
-    assert_eq!(errors(&mut client, 2).await, both);
+    assert_eq!(errors(&mut client, 2).await, expected);
     client.send(json!([5])).await;
     assert_eq!(errors(&mut client, 1).await, [(Value::Null, json!(-32600))]);
-    assert!(client.leave().await.is_empty());
+    assert!(client.close().await.is_empty());
     assert!(server.log.requests().is_empty());
 }
 
 #[tokio::test]
-async fn a_batch_with_an_id_under_way_leaves_that_one_alone() {
-    let (stream, opened) = FakeResponse::stream();
-    let opened = Mutex::new(Some(opened));
-    let server = FakeService::start(move |_| opened.lock().unwrap().take().unwrap()).await;
-    let mut client = Client::start(&server.url("/mcp"));
+async fn a_batch_with_an_id_in_flight_is_rejected_without_ending_that_request() {
+    let (stream, response) = FakeResponse::stream();
+    let response = Mutex::new(Some(response));
+    let server = FakeService::start(move |_| response.lock().unwrap().take().unwrap()).await;
+    let mut client = BridgeClient::start(&server.url("/mcp"));
     client.send(ping("first")).await;
     client.send(json!([ping("first"), ping("other")])).await;
     assert_eq!(errors(&mut client, 1).await, [(json!("other"), json!(-32600))]);
@@ -86,23 +86,23 @@ async fn a_batch_with_an_id_under_way_leaves_that_one_alone() {
 #[tokio::test]
 async fn an_error_for_a_batch_answers_each_request() {
     let error = json!({"code": -32600, "message": "no batches here"});
-    let nameless = json!({"jsonrpc": "2.0", "id": null, "error": error});
-    let one = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
-    for (status, body, rest) in [
-        (400, nameless.clone(), 2),
-        (200, nameless.clone(), 2),
-        (200, json!([nameless]), 2),
-        (200, json!([one, nameless, one]), 1),
+    let error_without_id = json!({"jsonrpc": "2.0", "id": null, "error": error});
+    let response = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
+    for (status, body, error_count) in [
+        (400, error_without_id.clone(), 2),
+        (200, error_without_id.clone(), 2),
+        (200, json!([error_without_id]), 2),
+        (200, json!([response, error_without_id, response]), 1),
     ] {
         let server = FakeService::start(move |_| FakeResponse::json(status, &body)).await;
-        let mut client = Client::start(&server.url("/mcp"));
+        let mut client = BridgeClient::start(&server.url("/mcp"));
         client.send(json!([ping(1), ping(2)])).await;
-        if rest == 1 {
-            assert_eq!(client.next().await, json!([one]), "the server sent it twice");
+        if error_count == 1 {
+            assert_eq!(client.next().await, json!([response]), "the server sent it twice");
         }
-        for _ in 0..rest {
+        for _ in 0..error_count {
             assert_eq!(client.next().await["error"], error);
         }
-        assert!(client.leave().await.is_empty());
+        assert!(client.close().await.is_empty());
     }
 }

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::bridge::{Client, PATIENCE};
+use crate::bridge::{BridgeClient, TIMEOUT};
 use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
 #[tokio::test]
-async fn an_invalid_message_is_answered_and_later_ones_are_sent() {
-    let server = FakeService::start(|seen| seen.result(json!({}))).await;
-    let mut client = Client::start(&server.url("/mcp"));
+async fn an_invalid_message_is_answered_and_later_messages_are_sent() {
+    let server = FakeService::start(|request| request.result(json!({}))).await;
+    let mut client = BridgeClient::start(&server.url("/mcp"));
     client.send_text("nonsense").await;
     assert_eq!(client.next().await["error"]["code"], -32700);
     client.send_text(r#"{"jsonrpc":"2.0","id":7,"method":5}"#).await;
@@ -17,16 +17,16 @@ async fn an_invalid_message_is_answered_and_later_ones_are_sent() {
     client.send_text("\n\n  ").await;
     client.request("a", "ping", json!({})).await;
     client.answer("a").await;
-    assert_eq!(client.leave().await, [Value::Null; 0]);
+    assert_eq!(client.close().await, [Value::Null; 0]);
     assert_eq!(server.log.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn a_line_that_is_too_long_is_skipped() {
-    let server = FakeService::start(|seen| seen.result(json!({}))).await;
+async fn a_line_beyond_the_limit_is_answered_with_an_error() {
+    let server = FakeService::start(|request| request.result(json!({}))).await;
     let options = callgate::bridge::Options::new(server.url("/mcp").parse().unwrap());
     let limits = callgate::bridge::Limits { line_bytes: 100, ..Default::default() };
-    let mut client = Client::with(options.limits(limits));
+    let mut client = BridgeClient::with(options.limits(limits));
     let long = "x".repeat(5000);
     client.request(1, "ping", json!({"long": long})).await;
     let first = format!(r#"{{"jsonrpc":"2.0","id":2,"method":"ping","params":"{long}"}}"#);
@@ -42,12 +42,12 @@ async fn a_line_that_is_too_long_is_skipped() {
 }
 
 #[tokio::test]
-async fn pretty_printed_answers_become_one_line() {
-    let server = FakeService::start(|seen| {
+async fn pretty_printed_replies_are_written_as_one_line() {
+    let server = FakeService::start(|request| {
         let result =
-            json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": {"a b": [1, "c\n d"]}});
+            json!({"jsonrpc": "2.0", "id": request.body["id"], "result": {"a b": [1, "c\n d"]}});
         let pretty = serde_json::to_string_pretty(&result).unwrap();
-        match seen.body["id"].as_i64() {
+        match request.body["id"].as_i64() {
             Some(1) => FakeResponse::text(200, "application/json; charset=utf-8", pretty),
             _ => {
                 let data: Vec<String> =
@@ -57,94 +57,97 @@ async fn pretty_printed_answers_become_one_line() {
         }
     })
     .await;
-    let mut client = Client::start(&server.url("/mcp"));
+    let mut client = BridgeClient::start(&server.url("/mcp"));
     for id in [1, 2] {
         client.request(id, "ping", json!({})).await;
         let answer = client.answer(id).await;
         assert_eq!(answer["result"], json!({"a b": [1, "c\n d"]}));
     }
-    assert_eq!(client.read[0].replace("\"id\":1", "\"id\":2"), client.read[1]);
+    assert_eq!(client.received_lines[0].replace("\"id\":1", "\"id\":2"), client.received_lines[1]);
 }
 
 #[tokio::test]
-async fn the_end_of_the_input_lets_requests_finish_and_ends_the_session() {
-    let (stream, opened) = FakeResponse::stream();
-    let opened = std::sync::Mutex::new(Some(opened));
-    let server = FakeService::start(move |seen| match (seen.http_method(), seen.method()) {
-        ("POST", "initialize") => {
-            let result = json!({"protocolVersion": "2025-06-18"});
-            seen.result(result).with("mcp-session-id", "one")
-        }
-        ("POST", "tools/call") => opened.lock().unwrap().take().unwrap(),
-        ("DELETE", _) => FakeResponse::empty(204),
-        ("GET", _) => FakeResponse::empty(405),
-        _ => FakeResponse::empty(202),
-    })
-    .await;
-    let mut client = Client::start(&server.url("/mcp"));
+async fn at_the_end_of_input_requests_finish_and_the_session_is_deleted() {
+    let (stream, response) = FakeResponse::stream();
+    let response = std::sync::Mutex::new(Some(response));
+    let server =
+        FakeService::start(move |request| match (request.http_method(), request.method()) {
+            ("POST", "initialize") => {
+                let result = json!({"protocolVersion": "2025-06-18"});
+                request.result(result).with("mcp-session-id", "one")
+            }
+            ("POST", "tools/call") => response.lock().unwrap().take().unwrap(),
+            ("DELETE", _) => FakeResponse::empty(204),
+            ("GET", _) => FakeResponse::empty(405),
+            _ => FakeResponse::empty(202),
+        })
+        .await;
+    let mut client = BridgeClient::start(&server.url("/mcp"));
     client.initialize("2025-06-18").await;
     client.request(1, "tools/call", json!({"name": "x"})).await;
-    crate::bridge::until("it is under way", || server.log.requests_for("tools/call").len() == 1)
-        .await;
-    let left = tokio::spawn(client.leave());
+    crate::bridge::wait_until("it is under way", || {
+        server.log.requests_for("tools/call").len() == 1
+    })
+    .await;
+    let closing = tokio::spawn(client.close());
     let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {"late": true}});
     stream.send(format!("data: {answer}\n\n")).await.unwrap();
     drop(stream);
-    assert_eq!(left.await.unwrap(), [answer]);
+    assert_eq!(closing.await.unwrap(), [answer]);
     let last = server.log.requests().pop().unwrap();
     assert_eq!((last.http_method(), last.header("mcp-session-id")), ("DELETE", Some("one")));
 }
 
 #[tokio::test]
 async fn an_endless_request_does_not_delay_shutdown() {
-    let (stream, opened) = FakeResponse::stream();
-    let opened = std::sync::Mutex::new(Some(opened));
-    let server = FakeService::start(move |_| opened.lock().unwrap().take().unwrap()).await;
-    let mut client = Client::start(&server.url("/mcp"));
+    let (stream, response) = FakeResponse::stream();
+    let response = std::sync::Mutex::new(Some(response));
+    let server = FakeService::start(move |_| response.lock().unwrap().take().unwrap()).await;
+    let mut client = BridgeClient::start(&server.url("/mcp"));
     client.request(1, "tools/call", json!({"name": "x"})).await;
-    crate::bridge::until("it is under way", || server.log.requests().len() == 1).await;
-    let rest = client.leave().await;
-    assert_eq!((rest.len(), &rest[0]["id"]), (1, &json!(1)), "{rest:?}");
-    let message = rest[0]["error"]["message"].to_string();
+    crate::bridge::wait_until("it is under way", || server.log.requests().len() == 1).await;
+    let unread = client.close().await;
+    assert_eq!((unread.len(), &unread[0]["id"]), (1, &json!(1)), "{unread:?}");
+    let message = unread[0]["error"]["message"].to_string();
     assert!(message.contains("did not respond within 2s"), "{message}");
-    tokio::time::timeout(PATIENCE, stream.closed()).await.expect("the connection is closed");
+    tokio::time::timeout(TIMEOUT, stream.closed()).await.expect("the connection is closed");
 }
 
 #[tokio::test]
-async fn a_request_that_waits_for_a_server_is_answered_before_the_end() {
-    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/", free.local_addr().unwrap());
-    drop(free);
-    let mut client = Client::start(&url);
+async fn a_request_that_waits_for_a_server_is_answered_before_shutdown() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    drop(listener);
+    let mut client = BridgeClient::start(&url);
     client.request(1, "initialize", json!({})).await;
-    let rest = client.leave().await;
-    assert_eq!((rest.len(), &rest[0]["id"]), (1, &json!(1)), "{rest:?}");
-    let message = rest[0]["error"]["message"].to_string();
+    let unread = client.close().await;
+    assert_eq!((unread.len(), &unread[0]["id"]), (1, &json!(1)), "{unread:?}");
+    let message = unread[0]["error"]["message"].to_string();
     assert!(message.contains("cannot reach") && message.contains("refused"), "{message}");
 }
 
 #[tokio::test]
 async fn a_client_that_no_longer_reads_ends_the_bridge() {
-    let server = FakeService::start(|seen| seen.result(json!({}))).await;
-    let mut client = Client::start(&server.url("/mcp"));
+    let server = FakeService::start(|request| request.result(json!({}))).await;
+    let mut client = BridgeClient::start(&server.url("/mcp"));
     let output = std::mem::replace(&mut client.output, {
         use tokio::io::AsyncBufReadExt as _;
         tokio::io::BufReader::new(tokio::io::duplex(1).0).lines()
     });
     drop(output);
     client.request(1, "ping", json!({})).await;
-    let ended = tokio::time::timeout(PATIENCE, client.bridge).await.unwrap().unwrap();
-    assert!(ended.is_err(), "the input is still open");
+    let result = tokio::time::timeout(TIMEOUT, client.bridge).await.unwrap().unwrap();
+    assert!(result.is_err(), "the input is still open");
 }
 
 #[tokio::test]
 async fn requests_beyond_the_limit_are_rejected() {
-    let (_stream, opened) = FakeResponse::stream();
-    let opened = std::sync::Mutex::new(Some(opened));
-    let server = FakeService::start(move |_| opened.lock().unwrap().take().unwrap()).await;
+    let (_stream, response) = FakeResponse::stream();
+    let response = std::sync::Mutex::new(Some(response));
+    let server = FakeService::start(move |_| response.lock().unwrap().take().unwrap()).await;
     let options = callgate::bridge::Options::new(server.url("/mcp").parse().unwrap());
     let limits = callgate::bridge::Limits { in_flight: 1, ..Default::default() };
-    let mut client = Client::with(options.limits(limits));
+    let mut client = BridgeClient::with(options.limits(limits));
     client.request(1, "tools/call", json!({})).await;
     client.request(2, "tools/call", json!({})).await;
     let refused = client.answer(2).await;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::bridge::{Client, PATIENCE, modern, until};
+use crate::bridge::{BridgeClient, TIMEOUT, modern, wait_until};
 use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
 fn tools() -> Value {
@@ -16,9 +16,10 @@ fn tools() -> Value {
 }
 
 #[tokio::test]
-async fn headers_repeat_what_the_body_says() {
-    let server = FakeService::start(|seen| seen.result(json!({"resultType": "complete"}))).await;
-    let mut client = Client::start(&server.url("/mcp"));
+async fn headers_repeat_method_name_and_revision_of_the_body() {
+    let server =
+        FakeService::start(|request| request.result(json!({"resultType": "complete"}))).await;
+    let mut client = BridgeClient::start(&server.url("/mcp"));
     client.request(1, "tools/call", modern(json!({"name": "größe"}))).await;
     client.answer(1).await;
     client.request(2, "resources/read", modern(json!({"uri": "file:///a b"}))).await;
@@ -27,24 +28,25 @@ async fn headers_repeat_what_the_body_says() {
     client.answer(3).await;
     client.request(4, "tools/list", modern(json!({}))).await;
     client.answer(4).await;
-    let seen = server.log.requests();
-    let names: Vec<Option<&str>> = seen.iter().map(|seen| seen.header("mcp-name")).collect();
+    let requests = server.log.requests();
+    let names: Vec<Option<&str>> =
+        requests.iter().map(|request| request.header("mcp-name")).collect();
     assert_eq!(names, [Some("=?base64?Z3LDtsOfZQ==?="), Some("file:///a b"), Some("t1"), None]);
-    for seen in &seen {
-        assert_eq!(seen.header("mcp-method"), Some(seen.method()));
-        assert_eq!(seen.header("mcp-protocol-version"), Some("2026-07-28"));
-        assert_eq!(seen.header("mcp-session-id"), None);
+    for request in &requests {
+        assert_eq!(request.header("mcp-method"), Some(request.method()));
+        assert_eq!(request.header("mcp-protocol-version"), Some("2026-07-28"));
+        assert_eq!(request.header("mcp-session-id"), None);
     }
 }
 
 #[tokio::test]
-async fn annotated_arguments_are_repeated_once_the_list_has_passed() {
-    let server = FakeService::start(|seen| match seen.method() {
-        "tools/list" => seen.result(json!({"tools": tools()})),
-        _ => seen.result(json!({})),
+async fn annotated_arguments_are_repeated_in_headers_after_tools_list() {
+    let server = FakeService::start(|request| match request.method() {
+        "tools/list" => request.result(json!({"tools": tools()})),
+        _ => request.result(json!({})),
     })
     .await;
-    let mut client = Client::start(&server.url("/mcp"));
+    let mut client = BridgeClient::start(&server.url("/mcp"));
     client.request(1, "tools/list", modern(json!({}))).await;
     client.answer(1).await;
     let arguments = json!({"region": "eu", "shard": 7});
@@ -56,20 +58,20 @@ async fn annotated_arguments_are_repeated_once_the_list_has_passed() {
 }
 
 #[tokio::test]
-async fn a_schema_that_was_not_seen_is_asked_for_once() {
-    let server = FakeService::start(|seen| match seen.method() {
-        "tools/list" if seen.body["params"].get("cursor").is_none() => {
-            seen.result(json!({"tools": [], "nextCursor": "more"}))
+async fn a_header_mismatch_makes_the_bridge_list_the_tools_and_retry_once() {
+    let server = FakeService::start(|request| match request.method() {
+        "tools/list" if request.body["params"].get("cursor").is_none() => {
+            request.result(json!({"tools": [], "nextCursor": "more"}))
         }
-        "tools/list" => seen.result(json!({"tools": tools()})),
-        _ if seen.header("mcp-param-region") == Some("eu") => seen.result(json!({})),
-        _ => seen.error(
+        "tools/list" => request.result(json!({"tools": tools()})),
+        _ if request.header("mcp-param-region") == Some("eu") => request.result(json!({})),
+        _ => request.error(
             400,
             json!({"code": -32020, "message": "the header `mcp-param-region` is missing"}),
         ),
     })
     .await;
-    let mut client = Client::start(&server.url("/mcp"));
+    let mut client = BridgeClient::start(&server.url("/mcp"));
     let call = |region: &str| modern(json!({"name": "route", "arguments": {"region": region}}));
     client.request(1, "tools/call", call("eu")).await;
     assert!(client.answer(1).await.get("result").is_some());
@@ -86,52 +88,53 @@ async fn a_schema_that_was_not_seen_is_asked_for_once() {
 #[tokio::test]
 async fn a_modern_cancellation_closes_the_connection() {
     for method in ["tools/call", "subscriptions/listen"] {
-        let (stream, opened) = FakeResponse::stream();
-        let opened = Mutex::new(Some(opened));
-        let server = FakeService::start(move |seen| match seen.method() {
-            "server/discover" => seen.result(json!({})),
-            _ => opened.lock().unwrap().take().unwrap(),
+        let (stream, response) = FakeResponse::stream();
+        let response = Mutex::new(Some(response));
+        let server = FakeService::start(move |request| match request.method() {
+            "server/discover" => request.result(json!({})),
+            _ => response.lock().unwrap().take().unwrap(),
         })
         .await;
-        let mut client = Client::start(&server.url("/mcp"));
+        let mut client = BridgeClient::start(&server.url("/mcp"));
         client.request("x", method, modern(json!({"name": "n"}))).await;
-        let note = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}});
-        stream.send(format!("data: {note}\n\n")).await.unwrap();
-        assert_eq!(client.next().await, note);
+        let notification =
+            json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}});
+        stream.send(format!("data: {notification}\n\n")).await.unwrap();
+        assert_eq!(client.next().await, notification);
         client.notify("notifications/cancelled", json!({"requestId": "x"})).await;
-        tokio::time::timeout(PATIENCE, stream.closed()).await.expect("the stream is closed");
+        tokio::time::timeout(TIMEOUT, stream.closed()).await.expect("the stream is closed");
         client.request(2, "server/discover", modern(json!({}))).await;
         client.answer(2).await;
-        assert!(client.leave().await.is_empty());
+        assert!(client.close().await.is_empty());
         assert!(server.log.requests_for("notifications/cancelled").is_empty());
     }
 }
 
 #[tokio::test]
 async fn the_end_of_the_input_ends_subscriptions_at_once() {
-    let (stream, opened) = FakeResponse::stream();
-    let opened = Mutex::new(Some(opened));
-    let server = FakeService::start(move |_| opened.lock().unwrap().take().unwrap()).await;
-    let mut client = Client::start(&server.url("/mcp"));
+    let (stream, response) = FakeResponse::stream();
+    let response = Mutex::new(Some(response));
+    let server = FakeService::start(move |_| response.lock().unwrap().take().unwrap()).await;
+    let mut client = BridgeClient::start(&server.url("/mcp"));
     client.request(1, "subscriptions/listen", modern(json!({}))).await;
-    until("it listens", || server.log.requests().len() == 1).await;
+    wait_until("it listens", || server.log.requests().len() == 1).await;
     let started = std::time::Instant::now();
-    client.leave().await;
+    client.close().await;
     assert!(started.elapsed() < std::time::Duration::from_secs(2));
-    tokio::time::timeout(PATIENCE, stream.closed()).await.expect("the stream is closed");
+    tokio::time::timeout(TIMEOUT, stream.closed()).await.expect("the stream is closed");
 }
 
 #[tokio::test]
 async fn a_modern_stream_that_breaks_is_an_error_and_not_resumed() {
     let is_first = AtomicBool::new(true);
-    let server = FakeService::start(move |seen| {
+    let server = FakeService::start(move |request| {
         if is_first.swap(false, Ordering::SeqCst) {
             return FakeResponse::events("id: 1\ndata:\n\n");
         }
-        seen.result(json!({}))
+        request.result(json!({}))
     })
     .await;
-    let mut client = Client::start(&server.url("/mcp"));
+    let mut client = BridgeClient::start(&server.url("/mcp"));
     client.request(1, "tools/call", modern(json!({"name": "x"}))).await;
     let message = client.answer(1).await["error"]["message"].to_string();
     assert!(message.contains("ended before the response"), "{message}");

@@ -10,17 +10,17 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::forward::credentials::{Known, user};
-use crate::forward::{App, ada, limits, options};
-use crate::log::log_everything;
+use crate::forward::credentials::{FixedCredentials, user};
+use crate::forward::{ForwardApp, ada, limits, options};
+use crate::log::capture_logs;
 use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
 
-fn app(fake: &FakeService) -> App {
-    App::with(options(&fake.url("/rpc")).batch())
+fn app(fake: &FakeService) -> ForwardApp {
+    ForwardApp::with(options(&fake.url("/rpc")).batch())
 }
 
 /// Replies to one request, or to a batch in reverse order.
-fn answer(seen: &ReceivedRequest, reply: impl Fn(&Value) -> Value) -> FakeResponse {
+fn answer(received: &ReceivedRequest, reply: impl Fn(&Value) -> Value) -> FakeResponse {
     let reply = |request: &Value| {
         let mut reply = reply(request);
         if reply.get("id").is_none() {
@@ -28,35 +28,39 @@ fn answer(seen: &ReceivedRequest, reply: impl Fn(&Value) -> Value) -> FakeRespon
         }
         reply
     };
-    match seen.body.as_array() {
+    match received.body.as_array() {
         Some(requests) => {
             FakeResponse::json(200, requests.iter().rev().map(reply).collect::<Value>())
         }
-        None => FakeResponse::json(200, reply(&seen.body)),
+        None => FakeResponse::json(200, reply(&received.body)),
     }
 }
 
-fn echo(seen: &ReceivedRequest) -> FakeResponse {
-    answer(seen, |request| json!({"jsonrpc": "2.0", "result": request["params"]["id"]}))
+fn echo(received: &ReceivedRequest) -> FakeResponse {
+    answer(received, |request| json!({"jsonrpc": "2.0", "result": request["params"]["id"]}))
 }
 
 /// Returns the number of calls in each request; 0 for a request that is not a batch.
 fn sizes(fake: &FakeService) -> Vec<usize> {
-    fake.log.requests().iter().map(|seen| seen.body.as_array().map_or(0, Vec::len)).collect()
+    fake.log
+        .requests()
+        .iter()
+        .map(|received| received.body.as_array().map_or(0, Vec::len))
+        .collect()
 }
 
-async fn get_all(app: &App, count: i32) -> Vec<Value> {
+async fn get_all(app: &ForwardApp, count: i32) -> Vec<Value> {
     let calls = (0..count).map(|id| app.invoke("order.get", json!({"id": id})));
     join_all(calls).await.into_iter().map(|(_, body)| body["result"].clone()).collect()
 }
 
 #[tokio::test]
-async fn calls_that_arrive_together_are_one_request() {
+async fn concurrent_calls_are_sent_as_one_batch() {
     for ids in [IdFormat::String, IdFormat::Number] {
         let fake = FakeService::start(echo).await;
         let mut options = options(&fake.url("/rpc")).batch();
         options.id_format = ids;
-        let app = App::with(options);
+        let app = ForwardApp::with(options);
         assert_eq!(get_all(&app, 5).await, [0, 1, 2, 3, 4]);
         assert_eq!(sizes(&fake), [5], "{ids:?}");
         assert_eq!(app.count(CallOutcome::Result), 5);
@@ -75,7 +79,7 @@ async fn a_single_call_is_sent_as_a_plain_request() {
 }
 
 #[tokio::test]
-async fn a_batch_of_jsonrpc_goes_on_as_one() {
+async fn a_json_rpc_batch_is_forwarded_as_one_batch() {
     let fake = FakeService::start(echo).await;
     let app = app(&fake);
     let call = |id| json!({"jsonrpc": "2.0", "id": id, "method": "order.get", "params": [id]});
@@ -86,10 +90,10 @@ async fn a_batch_of_jsonrpc_goes_on_as_one() {
 }
 
 #[tokio::test]
-async fn batches_are_limited() {
+async fn batches_are_limited_in_calls_and_bytes() {
     let fake = FakeService::start(echo).await;
     let limits = ForwardLimits { concurrent: 1000, ..limits() };
-    let app = App::with(options(&fake.url("/rpc")).limits(limits).batch());
+    let app = ForwardApp::with(options(&fake.url("/rpc")).limits(limits).batch());
     assert_eq!(get_all(&app, 350).await.len(), 350);
     let sizes = sizes(&fake);
     assert!(sizes.iter().all(|size| *size <= 100), "{sizes:?}");
@@ -105,54 +109,58 @@ async fn batches_are_limited() {
         .log
         .requests()
         .iter()
-        .map(|seen| seen.headers["content-length"].parse().unwrap())
+        .map(|received| received.headers["content-length"].parse().unwrap())
         .collect();
     assert_eq!(lengths.len(), 3);
     assert!(lengths.iter().all(|length| *length < 1_100_000), "{lengths:?}");
 }
 
 #[tokio::test]
-async fn callers_with_other_headers_are_not_mixed() {
+async fn calls_with_different_caller_headers_are_in_different_batches() {
     let fake = FakeService::start(echo).await;
     let user_id = Some(header_name("X-User-Id").unwrap());
     let pass_caller = CallerHeaders { user_id, ..CallerHeaders::default() };
-    let app = App::with(options(&fake.url("/rpc")).batch().caller_headers(pass_caller).unwrap());
-    let known = app.gateway.as_caller(ada());
-    let known = (0..3).map(|id| known.call("order.get", json!({"id": id})));
-    let (known, anybody) = tokio::join!(join_all(known), get_all(&app, 2));
-    assert!(known.into_iter().all(|result| result.is_ok()));
-    assert_eq!(anybody, [0, 1]);
-    for seen in fake.log.requests() {
-        let is_ada = seen.headers.get("x-user-id").is_some_and(|id| id == "7");
-        assert_eq!(seen.body.as_array().unwrap().len(), if is_ada { 3 } else { 2 });
+    let app =
+        ForwardApp::with(options(&fake.url("/rpc")).batch().caller_headers(pass_caller).unwrap());
+    let ada = app.gateway.as_caller(ada());
+    let calls_of_ada = (0..3).map(|id| ada.call("order.get", json!({"id": id})));
+    let (results_of_ada, anonymous_results) =
+        tokio::join!(join_all(calls_of_ada), get_all(&app, 2));
+    assert!(results_of_ada.into_iter().all(|result| result.is_ok()));
+    assert_eq!(anonymous_results, [0, 1]);
+    for received in fake.log.requests() {
+        let is_ada = received.headers.get("x-user-id").is_some_and(|id| id == "7");
+        assert_eq!(received.body.as_array().unwrap().len(), if is_ada { 3 } else { 2 });
     }
     assert_eq!(fake.log.requests().len(), 2);
 }
 
 #[tokio::test]
-async fn users_with_credentials_of_their_own_are_not_mixed() {
+async fn calls_with_different_credentials_are_in_different_batches() {
     let fake = FakeService::start(echo).await;
-    let how = CredentialOptions {
+    let credential = CredentialOptions {
         location: CredentialLocation::Member("auth".to_owned()),
         prefix: String::new(),
         missing: MissingCredential::Refuse,
         oauth: None,
     };
-    let app = App::with(options(&fake.url("/rpc")).batch().credential(how, Known::new()).unwrap());
+    let app = ForwardApp::with(
+        options(&fake.url("/rpc")).batch().credential(credential, FixedCredentials::new()).unwrap(),
+    );
     let callers = [ada(), user(8, "bob"), ada(), user(8, "bob")];
     let callers = callers.map(|caller| app.gateway.as_caller(caller));
     let calls = callers.iter().map(|caller| caller.call("order.get", json!({"id": 1})));
     assert!(join_all(calls).await.into_iter().all(|result| result.is_ok()));
     assert_eq!(sizes(&fake), [2, 2]);
-    for seen in fake.log.requests() {
-        assert_eq!(seen.body[0]["auth"], seen.body[1]["auth"]);
+    for received in fake.log.requests() {
+        assert_eq!(received.body[0]["auth"], received.body[1]["auth"]);
     }
 }
 
 #[tokio::test]
 async fn a_failed_reply_in_a_batch_affects_one_call() {
-    let fake = FakeService::start(|seen| {
-        answer(seen, |request| match request["params"]["id"].as_i64().unwrap() {
+    let fake = FakeService::start(|received| {
+        answer(received, |request| match request["params"]["id"].as_i64().unwrap() {
             1 => json!({"error": {"code": 4711, "message": "the order is gone"}}),
             2 => json!({"result": "for somebody else", "id": "mcp_0"}),
             3 => json!({"result": "7".repeat(1000)}),
@@ -172,7 +180,7 @@ async fn a_failed_reply_in_a_batch_affects_one_call() {
 }
 
 #[tokio::test]
-async fn an_error_for_the_whole_batch_is_for_each_call() {
+async fn an_error_for_a_whole_batch_is_returned_to_each_call() {
     let fake = FakeService::start(|_| {
         let error = json!({"code": -32029, "message": "slow down"});
         FakeResponse::json(429, json!({"jsonrpc": "2.0", "error": error, "id": null}))
@@ -194,14 +202,14 @@ async fn an_error_for_the_whole_batch_is_for_each_call() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_service_without_batches_is_asked_one_by_one() {
-    let (log, _guard) = log_everything();
-    let fake = FakeService::start(|seen| {
-        if seen.body.is_array() {
+async fn a_service_that_refuses_batches_gets_single_requests() {
+    let (log, _guard) = capture_logs();
+    let fake = FakeService::start(|received| {
+        if received.body.is_array() {
             let error = json!({"code": -32700, "message": "Parse error"});
             return FakeResponse::json(400, json!({"jsonrpc": "2.0", "error": error, "id": 0}));
         }
-        echo(seen)
+        echo(received)
     })
     .await;
     let app = app(&fake);
@@ -219,7 +227,7 @@ async fn a_service_without_batches_is_asked_one_by_one() {
 }
 
 #[tokio::test]
-async fn refusals_of_batches_by_electrum_and_deluge_are_known() {
+async fn refusals_of_batches_by_electrum_and_deluge_are_recognised() {
     let electrum = || FakeResponse::text(500, "text/plain; charset=utf-8", "Invalid Request");
     let deluge = || {
         let message = "TypeError: list indices must be integers or slices, not str";
@@ -227,13 +235,10 @@ async fn refusals_of_batches_by_electrum_and_deluge_are_known() {
         FakeResponse::json(200, json!({"result": null, "id": null, "error": error}))
     };
     for refusal in [electrum(), deluge()] {
-        let fake =
-            FakeService::start(
-                move |seen| {
-                    if seen.body.is_array() { refusal.clone() } else { echo(seen) }
-                },
-            )
-            .await;
+        let fake = FakeService::start(move |received| {
+            if received.body.is_array() { refusal.clone() } else { echo(received) }
+        })
+        .await;
         let app = app(&fake);
         let calls = (0..3).map(|id| app.invoke("order.delete", json!({"id": id})));
         let results: Vec<Value> = join_all(calls).await.into_iter().map(|(_, it)| it).collect();
@@ -243,22 +248,26 @@ async fn refusals_of_batches_by_electrum_and_deluge_are_known() {
 }
 
 #[tokio::test]
-async fn after_an_unknown_error_of_a_batch_only_read_only_calls_are_sent_alone() {
-    let fake = FakeService::start(|seen| {
-        if seen.body.is_array() {
+async fn after_an_unknown_batch_error_only_read_only_calls_are_sent_again() {
+    let fake = FakeService::start(|received| {
+        if received.body.is_array() {
             FakeResponse::text(500, "text/html", "<h1>Internal Server Error</h1>")
         } else {
-            echo(seen)
+            echo(received)
         }
     })
     .await;
     let app = app(&fake);
-    let (read, changing) = tokio::join!(
+    let (read, destructive) = tokio::join!(
         app.invoke("order.get", json!({"id": 1})),
         app.text("order_delete", json!({"id": 2})),
     );
     assert_eq!(read.1, json!({"result": 1}));
-    assert!(changing.0.contains("HTTP 500. The method may have run: check"), "{}", changing.0);
+    assert!(
+        destructive.0.contains("HTTP 500. The method may have run: check"),
+        "{}",
+        destructive.0
+    );
     assert_eq!((sizes(&fake), app.retries()), (vec![2, 0], 1));
     // After three rejected batches, no batch is sent any more.
     for _ in 0..3 {
@@ -285,12 +294,12 @@ async fn a_batch_that_may_have_run_is_not_retried() {
 }
 
 #[tokio::test]
-async fn a_batch_that_is_too_large_is_not_the_last() {
-    let fake = FakeService::start(|seen| match seen.body.as_array() {
+async fn a_batch_that_is_too_large_does_not_disable_batches() {
+    let fake = FakeService::start(|received| match received.body.as_array() {
         Some(calls) if calls.len() > 3 => {
             FakeResponse::text(413, "text/html", "<h1>Too large</h1>")
         }
-        _ => echo(seen),
+        _ => echo(received),
     })
     .await;
     let app = app(&fake);
@@ -300,36 +309,36 @@ async fn a_batch_that_is_too_large_is_not_the_last() {
 }
 
 #[tokio::test]
-async fn read_only_calls_of_a_lost_batch_are_retried() {
-    let fake = FakeService::start(|seen| match seen.number {
+async fn only_read_only_calls_of_a_lost_batch_are_retried() {
+    let fake = FakeService::start(|received| match received.number {
         0 => FakeResponse::close(),
-        _ => echo(seen),
+        _ => echo(received),
     })
     .await;
     let app = app(&fake);
-    let (first, changing, second) = tokio::join!(
+    let (first, destructive, second) = tokio::join!(
         app.invoke("order.get", json!({"id": 1})),
         app.text("order_delete", json!({"id": 2})),
         app.invoke("order.get", json!({"id": 3})),
     );
     assert_eq!((first.1, second.1), (json!({"result": 1}), json!({"result": 3})));
-    assert!(changing.0.contains("The method may have run: check"), "{}", changing.0);
-    let again: Vec<Value> = fake.log.requests()[1..]
+    assert!(destructive.0.contains("The method may have run: check"), "{}", destructive.0);
+    let retried: Vec<Value> = fake.log.requests()[1..]
         .iter()
-        .filter_map(|seen| seen.body.as_array().cloned())
+        .filter_map(|received| received.body.as_array().cloned())
         .flatten()
         .collect();
     assert_eq!(sizes(&fake), [3, 2]);
-    assert!(again.iter().all(|request| request["method"] == "order.get"));
+    assert!(retried.iter().all(|request| request["method"] == "order.get"));
     assert_eq!((app.count(CallOutcome::Broken), app.retries()), (1, 2));
 }
 
 #[tokio::test]
-async fn after_an_unmatched_error_only_read_only_calls_are_sent_alone() {
+async fn after_an_unmatched_error_only_read_only_calls_are_sent_again() {
     // The replies are not in order, and two errors do not show to which request they belong.
-    let fake = FakeService::start(|seen| {
-        answer(seen, |request| match request["params"]["id"].as_i64().unwrap() {
-            id if seen.body.is_array() && id < 3 => {
+    let fake = FakeService::start(|received| {
+        answer(received, |request| match request["params"]["id"].as_i64().unwrap() {
+            id if received.body.is_array() && id < 3 => {
                 json!({"error": {"code": 1, "message": "no"}, "id": null})
             }
             id => json!({"result": id}),
@@ -337,14 +346,14 @@ async fn after_an_unmatched_error_only_read_only_calls_are_sent_alone() {
     })
     .await;
     let app = app(&fake);
-    let (first, changing, third, fourth) = tokio::join!(
+    let (first, destructive, third, fourth) = tokio::join!(
         app.invoke("order.get", json!({"id": 1})),
         app.text("order_delete", json!({"id": 2})),
         app.invoke("order.get", json!({"id": 3})),
         app.invoke("order.delete", json!({"id": 4})),
     );
     assert_eq!(first.1, json!({"result": 1}));
-    insta::assert_snapshot!(changing.0, @"The service behind this tool replied to a batch of requests with an error that cannot be matched to this one. The method may have run: check before you try again. (error id ID)");
+    insta::assert_snapshot!(destructive.0, @"The service behind this tool replied to a batch of requests with an error that cannot be matched to this one. The method may have run: check before you try again. (error id ID)");
     assert_eq!((third.1, fourth.1), (json!({"result": 3}), json!({"result": 4})));
     assert_eq!(sizes(&fake), [4, 0]);
     assert_eq!(fake.log.requests()[1].body["method"], "order.get");
@@ -352,10 +361,13 @@ async fn after_an_unmatched_error_only_read_only_calls_are_sent_alone() {
 }
 
 #[tokio::test]
-async fn a_destructive_call_is_not_retried_after_an_error_for_another() {
-    let fake = FakeService::start(|seen| {
+async fn a_destructive_call_is_not_retried_after_an_error_for_another_call() {
+    let fake = FakeService::start(|received| {
         let error = json!({"code": -32601, "message": "Method Not Found"});
-        FakeResponse::json(400, json!({"jsonrpc": "2.0", "error": error, "id": seen.body[1]["id"]}))
+        FakeResponse::json(
+            400,
+            json!({"jsonrpc": "2.0", "error": error, "id": received.body[1]["id"]}),
+        )
     })
     .await;
     let app = app(&fake);
@@ -367,9 +379,13 @@ async fn a_destructive_call_is_not_retried_after_an_error_for_another() {
 }
 
 #[tokio::test]
-async fn a_slow_method_does_not_delay_others() {
-    let fake = FakeService::start(|seen| {
-        if seen.body["method"] == "order.delete" { FakeResponse::hang() } else { echo(seen) }
+async fn a_slow_method_does_not_delay_other_calls() {
+    let fake = FakeService::start(|received| {
+        if received.body["method"] == "order.delete" {
+            FakeResponse::hang()
+        } else {
+            echo(received)
+        }
     })
     .await;
     let app = Arc::new(app(&fake));
@@ -386,11 +402,11 @@ async fn a_slow_method_does_not_delay_others() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_leaves_the_others_of_its_batch_alone() {
-    let gate = Arc::new(Semaphore::new(0));
+async fn dropping_a_call_does_not_affect_the_other_calls_of_its_batch() {
+    let permits = Arc::new(Semaphore::new(0));
     let fake = FakeService::start({
-        let gate = Arc::clone(&gate);
-        move |seen| echo(seen).after(&gate)
+        let permits = Arc::clone(&permits);
+        move |received| echo(received).after(&permits)
     })
     .await;
     let app = app(&fake);
@@ -399,7 +415,7 @@ async fn a_call_that_is_dropped_leaves_the_others_of_its_batch_alone() {
             _ = app.invoke("order.delete", json!({"id": 1})) => panic!("there is no answer yet"),
             () = fake.log.wait_for_requests(1) => {}
         }
-        gate.add_permits(1);
+        permits.add_permits(1);
     };
     let ((), (status, body)) = tokio::join!(dropped, app.invoke("order.delete", json!({"id": 2})));
     assert_eq!((status, body), (200, json!({"result": 2})));
@@ -408,7 +424,7 @@ async fn a_call_that_is_dropped_leaves_the_others_of_its_batch_alone() {
 }
 
 #[tokio::test]
-async fn a_batch_that_nobody_waits_for_is_closed() {
+async fn the_request_of_a_batch_is_closed_when_all_its_calls_are_dropped() {
     let fake = FakeService::start(|_| FakeResponse::hang()).await;
     let app = app(&fake);
     tokio::select! {

@@ -12,8 +12,8 @@ use http_body_util::BodyExt as _;
 use serde_json::json;
 use tower::ServiceExt as _;
 
-use crate::forward::{App, limits, methods, options};
-use crate::log::log_everything;
+use crate::forward::{ForwardApp, limits, methods, options};
+use crate::log::capture_logs;
 use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
 /// Size of the result of the service and of the function.
@@ -23,25 +23,25 @@ const BUDGET: usize = 1_000_000;
 
 /// An upstream in this process that does not count its results.
 #[derive(Debug)]
-struct Inside;
+struct InProcess;
 
-impl Upstream for Inside {
+impl Upstream for InProcess {
     fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>> {
         let result = serde_json::value::to_raw_value(&"x".repeat(RESULT)).unwrap();
         Box::pin(std::future::ready(Ok(result.into())))
     }
 }
 
-fn large(url: &str) -> ForwardOptions {
+fn options_with_large_results(url: &str) -> ForwardOptions {
     options(url).limits(ForwardLimits { result_bytes: BUDGET, ..limits() })
 }
 
-fn app(options: ForwardOptions) -> App {
+fn app(options: ForwardOptions) -> ForwardApp {
     let forward = Arc::new(Forward::new("shop", options.clone()).unwrap());
     let gateway = Callgate::builder()
         .shared_upstream("shop", Arc::clone(&forward) as _)
         .upstream("other", Forward::new("other", options).unwrap())
-        .upstream("inside", Inside)
+        .upstream("inside", InProcess)
         .upstream_methods(methods())
         .upstream_methods([
             Method::new("other.get".parse().unwrap()).upstream("other"),
@@ -50,24 +50,24 @@ fn app(options: ForwardOptions) -> App {
         .max_in_flight_bytes(BUDGET)
         .build()
         .unwrap();
-    App { gateway, forward }
+    ForwardApp { gateway, forward }
 }
 
 /// Returns the start of a reply whose body is not read.
-async fn reply(app: &App, path: &str, body: serde_json::Value) -> axum::response::Response {
+async fn reply(app: &ForwardApp, path: &str, body: serde_json::Value) -> axum::response::Response {
     let request =
         Request::post(path).header("host", "localhost").body(Body::from(body.to_string())).unwrap();
     app.gateway.router().oneshot(request).await.unwrap()
 }
 
-fn in_flight(app: &App) -> usize {
+fn in_flight(app: &ForwardApp) -> usize {
     app.gateway.gateway().in_flight_bytes().0
 }
 
 #[tokio::test]
-async fn a_result_counts_until_its_reply_is_sent_on_every_endpoint() {
-    let fake = FakeService::start(|seen| seen.result(json!("x".repeat(RESULT)))).await;
-    let app = app(large(&fake.url("/rpc")));
+async fn a_result_counts_against_the_budget_until_its_reply_is_sent_on_every_endpoint() {
+    let fake = FakeService::start(|received| received.result(json!("x".repeat(RESULT)))).await;
+    let app = app(options_with_large_results(&fake.url("/rpc")));
     let (id, params) = ("order.get", json!({"id": 1}));
     let rpc = json!({"jsonrpc": "2.0", "id": 1, "method": id, "params": params});
     let mcp = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
@@ -102,12 +102,12 @@ async fn the_bytes_of_a_call_are_released_when_it_fails_or_is_dropped() {
     // The response announces more bytes than it has, so that reading never ends.
     let start =
         format!("HTTP/1.1 200 OK\r\nContent-Length: {BUDGET}\r\n\r\n{}", "x".repeat(RESULT));
-    let fake = FakeService::start(move |seen| match seen.number {
+    let fake = FakeService::start(move |received| match received.number {
         0 => FakeResponse::raw(start.clone()),
         _ => FakeResponse::raw(start.clone()).and_close(),
     })
     .await;
-    let app = Arc::new(app(large(&fake.url("/rpc"))));
+    let app = Arc::new(app(options_with_large_results(&fake.url("/rpc"))));
     let calling = tokio::spawn({
         let app = Arc::clone(&app);
         async move { app.invoke("order.delete", json!({"id": 1})).await }
@@ -124,12 +124,12 @@ async fn the_bytes_of_a_call_are_released_when_it_fails_or_is_dropped() {
 }
 
 #[test]
-fn a_limit_of_results_that_never_fit_is_a_warning() {
-    let (log, _guard) = log_everything();
+fn a_result_limit_that_exceeds_the_share_of_one_caller_is_logged() {
+    let (log, _guard) = capture_logs();
     app(options("http://127.0.0.1:1/rpc")
         .limits(ForwardLimits { result_bytes: 750_000, ..limits() }));
     assert_eq!(log.text().matches("one caller can use at most three quarters").count(), 0);
-    app(large("http://127.0.0.1:1/rpc"));
+    app(options_with_large_results("http://127.0.0.1:1/rpc"));
     assert_eq!(
         log.text().matches("one caller can use at most three quarters").count(),
         2,
@@ -139,16 +139,16 @@ fn a_limit_of_results_that_never_fit_is_a_warning() {
 }
 
 #[tokio::test]
-async fn the_answer_to_a_batch_counts_as_a_whole() {
-    let fake = FakeService::start(|seen| match seen.body.as_array() {
-        Some(all) => {
+async fn the_reply_to_a_batch_counts_against_the_budget_as_a_whole() {
+    let fake = FakeService::start(|received| match received.body.as_array() {
+        Some(requests) => {
             let reply = |request: &serde_json::Value| json!({"result": "x".repeat(RESULT), "id": request["id"]});
-            FakeResponse::json(200, all.iter().map(reply).collect::<serde_json::Value>())
+            FakeResponse::json(200, requests.iter().map(reply).collect::<serde_json::Value>())
         }
-        None => seen.result(json!("x".repeat(RESULT))),
+        None => received.result(json!("x".repeat(RESULT))),
     })
     .await;
-    let app = app(large(&fake.url("/rpc")).batch());
+    let app = app(options_with_large_results(&fake.url("/rpc")).batch());
     let call = || app.invoke("order.get", json!({"id": 1}));
     let (first, second) = tokio::join!(call(), call());
     assert_eq!((first.0, second.0, app.count(CallOutcome::OverBudget)), (500, 500, 2));
@@ -158,8 +158,8 @@ async fn the_answer_to_a_batch_counts_as_a_whole() {
 
 #[tokio::test]
 async fn limits_of_a_tool_apply_to_the_results_of_a_service() {
-    let fake = FakeService::start(|seen| seen.result(json!("x".repeat(RESULT)))).await;
-    let app = app(large(&fake.url("/rpc")));
+    let fake = FakeService::start(|received| received.result(json!("x".repeat(RESULT)))).await;
+    let app = app(options_with_large_results(&fake.url("/rpc")));
     let mut settings = callgate::gateway::Settings::default();
     settings.set("limit_tools", "order.* 1000 result bytes, *.get 5 argument bytes").unwrap();
     app.gateway.gateway().set_settings(Arc::new(settings.clone()));

@@ -7,44 +7,44 @@ use callgate::forward::{CallOutcome, CallerHeaders, Forward, IdFormat, header_na
 use callgate::model::{Method, ParamStyle};
 use serde_json::json;
 
-use crate::forward::{App, ada, options};
+use crate::forward::{ForwardApp, ada, options};
 use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
 
-fn echo(seen: &ReceivedRequest) -> FakeResponse {
-    seen.result(seen.body["params"].clone())
+fn echo(request: &ReceivedRequest) -> FakeResponse {
+    request.result(request.body["params"].clone())
 }
 
 #[tokio::test]
-async fn arguments_and_results_pass_as_they_are() {
-    let fake = FakeService::start(|seen| {
-        let id = &seen.body["id"];
+async fn arguments_and_results_are_passed_on_unchanged() {
+    let fake = FakeService::start(|request| {
+        let id = &request.body["id"];
         // Numbers that are too large for a parsed value, and white space, are kept.
         let body =
             format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{ "n": 1.000000000000000000001 }}}}"#);
         FakeResponse::text(200, "application/json", &body)
     })
     .await;
-    let app = App::new(&fake.url("/rpc"));
+    let app = ForwardApp::new(&fake.url("/rpc"));
     let raw = serde_json::value::RawValue::from_string(r#"{ "id": 7 , "note": "\u0061"}"#.into());
     let raw = raw.unwrap();
     let request =
         callgate::gateway::CallRequest { id: "order.get", arguments: Some(&raw), read_only: false };
     let result = app.gateway.gateway().call(&ada(), request).await.unwrap();
     assert_eq!(result.value.get(), r#"{ "n": 1.000000000000000000001 }"#);
-    let seen = &fake.log.requests()[0];
-    assert_eq!(seen.request_line, "POST /rpc HTTP/1.1");
-    assert_eq!(seen.body["jsonrpc"], "2.0");
-    assert_eq!(seen.body["method"], "order.get");
-    assert_eq!(seen.body["params"], json!({"id": 7, "note": "a"}));
-    assert!(seen.body["id"].as_str().unwrap().starts_with("mcp_"));
-    assert_eq!(seen.headers["content-type"], "application/json");
+    let sent = &fake.log.requests()[0];
+    assert_eq!(sent.request_line, "POST /rpc HTTP/1.1");
+    assert_eq!(sent.body["jsonrpc"], "2.0");
+    assert_eq!(sent.body["method"], "order.get");
+    assert_eq!(sent.body["params"], json!({"id": 7, "note": "a"}));
+    assert!(sent.body["id"].as_str().unwrap().starts_with("mcp_"));
+    assert_eq!(sent.headers["content-type"], "application/json");
     assert_eq!(app.count(CallOutcome::Result), 1);
 }
 
 #[tokio::test]
-async fn nothing_of_the_caller_is_passed_on_unless_asked_for() {
+async fn no_data_of_the_caller_is_sent_unless_configured() {
     let fake = FakeService::start(echo).await;
-    let app = App::new(&fake.url("/rpc"));
+    let app = ForwardApp::new(&fake.url("/rpc"));
     app.gateway.as_caller(ada()).call("order.get", json!({"id": 1})).await.unwrap();
     let mut names: Vec<String> = fake.log.requests()[0].headers.keys().cloned().collect();
     names.sort();
@@ -74,14 +74,14 @@ async fn request_format_follows_the_configuration_of_the_service() {
         .caller_headers(pass_caller)
         .unwrap();
     options.id_format = IdFormat::Number;
-    let app = App::with(options);
+    let app = ForwardApp::with(options);
     let ada = app.gateway.as_caller(ada());
     let result = ada.call("order.get", json!({"note": "n", "id": 1})).await.unwrap();
     assert_eq!(result, json!(["token:s3cret", {"a": [1]}, 1, "n"]));
     app.invoke("order.get", json!({"id": 2})).await;
-    let seen = fake.log.requests();
+    let requests = fake.log.requests();
     assert_eq!(
-        seen[0].body,
+        requests[0].body,
         json!({
             "jsonrpc": "2.0",
             "method": "order.get",
@@ -90,19 +90,19 @@ async fn request_format_follows_the_configuration_of_the_service() {
             "auth": "s3cret",
         })
     );
-    assert_eq!(seen[1].body["id"], 2);
-    let headers = &seen[0].headers;
+    assert_eq!(requests[1].body["id"], 2);
+    let headers = &requests[0].headers;
     assert_eq!(headers["authorization"], "Basic Z2F0ZTpzM2NyZXQ=");
     assert_eq!(headers["x-team"], "blue");
     assert_eq!(headers["x-user-id"], "7");
     assert_eq!(headers["x-user"], "ada");
     assert_eq!(headers["x-role"], "Editor%20%C3%A9");
-    assert!(!seen[1].headers.contains_key("x-user-id"), "the caller is anonymous");
+    assert!(!requests[1].headers.contains_key("x-user-id"), "the caller is anonymous");
 }
 
 /// Two services with the same names, such as a main and a test network.
 #[tokio::test]
-async fn a_method_is_called_by_the_name_that_its_service_has() {
+async fn a_method_is_called_by_its_name_at_the_service() {
     for is_batch in [false, true] {
         let services = [FakeService::start(echo).await, FakeService::start(echo).await];
         let names = ["main", "test"];
@@ -121,17 +121,21 @@ async fn a_method_is_called_by_the_name_that_its_service_has() {
             gateway.as_caller(ada()).call(&format!("{name}.getinfo"), json!({})).await.unwrap();
         }
         for service in &services {
-            let methods: Vec<_> =
-                service.log.requests().iter().map(|seen| seen.body["method"].clone()).collect();
+            let methods: Vec<_> = service
+                .log
+                .requests()
+                .iter()
+                .map(|request| request.body["method"].clone())
+                .collect();
             assert_eq!(methods, ["getinfo"]);
         }
     }
 }
 
 #[tokio::test]
-async fn connections_are_used_again() {
+async fn connections_are_reused() {
     let fake = FakeService::start(echo).await;
-    let app = App::new(&fake.url("/rpc"));
+    let app = ForwardApp::new(&fake.url("/rpc"));
     for id in 0..20 {
         assert_eq!(app.invoke("order.get", json!({"id": id})).await.1["result"]["id"], id);
     }
@@ -140,9 +144,9 @@ async fn connections_are_used_again() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_closes_its_request() {
+async fn dropping_a_call_closes_its_request() {
     let fake = FakeService::start(|_| FakeResponse::hang()).await;
-    let app = Arc::new(App::new(&fake.url("/rpc")));
+    let app = Arc::new(ForwardApp::new(&fake.url("/rpc")));
     let calling = tokio::spawn({
         let app = Arc::clone(&app);
         async move { app.invoke("order.delete", json!({"id": 1})).await }

@@ -6,16 +6,16 @@ use callgate::forward::{BreakerLimits, CallOutcome, ForwardLimits};
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::forward::{App, limits, options};
+use crate::forward::{ForwardApp, limits, options};
 use callgate_test_support::fake_service::{FakeService, unused_address};
 
-fn app(url: &str, pause: Duration) -> App {
+fn app(url: &str, pause: Duration) -> ForwardApp {
     let breaker = BreakerLimits { failures: 2, pause };
-    App::with(options(url).limits(ForwardLimits { breaker, ..limits() }))
+    ForwardApp::with(options(url).limits(ForwardLimits { breaker, ..limits() }))
 }
 
 #[tokio::test]
-async fn an_unreachable_service_is_not_tried_and_is_named_on_readyz() {
+async fn calls_to_an_unreachable_service_are_suspended_and_readyz_names_it() {
     let app = app(&format!("http://{}/", unused_address().await), Duration::from_hours(1));
     assert_eq!(app.ready().await.get("upstreams_down"), None);
     for _ in 0..2 {
@@ -30,7 +30,7 @@ async fn an_unreachable_service_is_not_tried_and_is_named_on_readyz() {
 }
 
 #[tokio::test]
-async fn one_call_finds_that_a_service_is_back() {
+async fn a_call_after_the_pause_detects_that_the_service_has_recovered() {
     let address = unused_address().await;
     let app = app(&format!("http://{address}/"), Duration::ZERO);
     for _ in 0..3 {
@@ -38,7 +38,7 @@ async fn one_call_finds_that_a_service_is_back() {
     }
     assert_eq!(app.ready().await["upstreams_down"], json!(["shop"]));
     let listener = TcpListener::bind(address).await.unwrap();
-    let _fake = FakeService::on(listener, |seen| seen.result(json!("back")));
+    let _fake = FakeService::on(listener, |request| request.result(json!("back")));
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": "back"}));
     assert_eq!(app.ready().await.get("upstreams_down"), None);
 }

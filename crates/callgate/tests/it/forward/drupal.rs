@@ -22,32 +22,34 @@ use tower::ServiceExt as _;
 
 use crate::forward::credentials::user;
 use crate::forward::recorded::EXCHANGES;
-use crate::forward::{App, ForwardLimits, limits, options, without_error_id};
-use crate::log::log_everything;
+use crate::forward::{ForwardApp, ForwardLimits, limits, options, without_error_id};
+use crate::log::capture_logs;
 use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
 
 /// Returns the reply of the site to a request that equals a recorded one.
-fn site(seen: &ReceivedRequest) -> FakeResponse {
-    let path = seen.request_line.split(' ').nth(1).unwrap();
-    let who = match seen.headers.get("authorization") {
+fn site(received: &ReceivedRequest) -> FakeResponse {
+    let path = received.request_line.split(' ').nth(1).unwrap();
+    let token = match received.headers.get("authorization") {
         Some(value) => value.strip_prefix("Bearer ").unwrap(),
         None => "nobody",
     };
-    if who == "wrong-bearer" {
+    if token == "wrong-bearer" {
         return FakeResponse::text(401, "text/html", "<!DOCTYPE html>");
     }
     let found = EXCHANGES.iter().find(|exchange| {
         let request = &exchange["request"];
-        let is_it = request["path"] == path && request["as"] == who && request["method"] == "POST";
+        let is_match =
+            request["path"] == path && request["as"] == token && request["method"] == "POST";
         // In maintenance, the site replies differently to the same requests.
         let is_up = !exchange["label"].as_str().unwrap().starts_with("in maintenance");
-        is_it && is_up && is_same(&request["body"], &seen.body)
+        is_match && is_up && is_same(&request["body"], &received.body)
     });
-    let exchange = found.unwrap_or_else(|| panic!("not recorded: {path} {who} {}", seen.body));
+    let exchange =
+        found.unwrap_or_else(|| panic!("not recorded: {path} {token} {}", received.body));
     let response = &exchange["response"];
     let mut body = match &response["json"] {
         Value::Null => response["text"].as_str().unwrap().to_owned(),
-        reply => with_ids(reply, &exchange["request"]["body"], &seen.body).to_string(),
+        reply => with_ids(reply, &exchange["request"]["body"], &received.body).to_string(),
     };
     if let Some(challenge) = response["headers"]["WWW-Authenticate"].as_str() {
         body = format!(
@@ -133,17 +135,17 @@ fn per_tool(mut options: ForwardOptions) -> ForwardOptions {
 }
 
 /// Returns a gateway whose callers use their own credential, or none.
-fn app(options: ForwardOptions) -> App {
-    let how = CredentialOptions {
+fn app(options: ForwardOptions) -> ForwardApp {
+    let credential = CredentialOptions {
         location: CredentialLocation::Header(header_name("Authorization").unwrap()),
         prefix: "Bearer ".to_owned(),
         missing: MissingCredential::Anonymous,
         oauth: None,
     };
-    build(options.credential(how, Arc::new(Tokens)).unwrap())
+    build(options.credential(credential, Arc::new(Tokens)).unwrap())
 }
 
-fn build(options: ForwardOptions) -> App {
+fn build(options: ForwardOptions) -> ForwardApp {
     let forward = Arc::new(Forward::new("drupal", options).unwrap());
     let method =
         |id: &str| Method::new(id.parse().unwrap()).upstream("drupal").safety(Safety::ReadOnly);
@@ -164,14 +166,14 @@ fn build(options: ForwardOptions) -> App {
         .authenticate(Tokens)
         .build()
         .unwrap();
-    App { gateway, forward }
+    ForwardApp { gateway, forward }
 }
 
 /// Returns status, challenge and body of the response to a caller's request.
-async fn post(app: &App, who: &str, path: &str, body: Value) -> (u16, String, Value) {
+async fn post(app: &ForwardApp, caller: &str, path: &str, body: Value) -> (u16, String, Value) {
     let mut request = Request::post(path).header("host", "localhost");
-    if !who.is_empty() {
-        request = request.header("Authorization", format!("Bearer {who}"));
+    if !caller.is_empty() {
+        request = request.header("Authorization", format!("Bearer {caller}"));
     }
     let request = request.body(Body::from(body.to_string())).unwrap();
     let response = app.gateway.router().oneshot(request).await.unwrap();
@@ -183,8 +185,8 @@ async fn post(app: &App, who: &str, path: &str, body: Value) -> (u16, String, Va
 }
 
 /// Returns the response of each endpoint to a call.
-async fn faces(app: &App, who: &str, id: &str) -> String {
-    let mut table = format!("{id} as {}\n", if who.is_empty() { "nobody" } else { who });
+async fn endpoint_responses(app: &ForwardApp, caller: &str, id: &str) -> String {
+    let mut table = format!("{id} as {}\n", if caller.is_empty() { "nobody" } else { caller });
     let arguments = if id == "probe.echo" { json!({"text": "a"}) } else { json!({}) };
     let call = json!({"jsonrpc": "2.0", "id": 5, "method": id, "params": arguments});
     let invocation = json!({"name": id, "arguments": arguments});
@@ -194,13 +196,13 @@ async fn faces(app: &App, who: &str, id: &str) -> String {
         ("/jsonrpc".to_owned(), call.clone()),
         ("/jsonrpc".to_owned(), json!([call])),
     ] {
-        let (status, challenge, body) = post(app, who, &path, body).await;
+        let (status, challenge, body) = post(app, caller, &path, body).await;
         let body = without_error_id(&body.to_string());
         writeln!(table, "  {path} {status} [{challenge}]\n    {body}").unwrap();
     }
     let params = json!({"name": id.replace('.', "_"), "arguments": arguments});
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-    let (status, challenge, reply) = post(app, who, "/mcp", message).await;
+    let (status, challenge, reply) = post(app, caller, "/mcp", message).await;
     assert_eq!((status, challenge.as_str()), (200, ""), "{reply}");
     let is_error = &reply["result"]["isError"];
     let text = without_error_id(reply["result"]["content"][0]["text"].as_str().unwrap());
@@ -213,17 +215,17 @@ async fn start() -> FakeService {
 }
 
 #[tokio::test]
-async fn calls_go_to_the_url_of_each_tool_with_the_same_envelope() {
+async fn calls_are_sent_to_the_url_of_each_tool_in_the_same_envelope() {
     let fake = start().await;
     let app = app(per_tool(drupal(&fake)));
     // Mia may use tools, but not `/jsonrpc`.
     let invocation = json!({"name": "probe.echo", "arguments": {"text": "a"}});
     let (status, _, body) = post(&app, "mia", "/mcp/tools/invoke", invocation.clone()).await;
     assert_eq!((status, body), (200, json!({"result": {"text": "a", "user": "mia"}})));
-    let seen = &fake.log.requests()[0];
-    assert_eq!(seen.request_line, "POST /mcp/tools/probe.echo HTTP/1.1");
-    assert_eq!(seen.body["method"], "probe.echo");
-    assert_eq!(seen.body["params"], json!({"text": "a"}));
+    let request = &fake.log.requests()[0];
+    assert_eq!(request.request_line, "POST /mcp/tools/probe.echo HTTP/1.1");
+    assert_eq!(request.body["method"], "probe.echo");
+    assert_eq!(request.body["params"], json!({"text": "a"}));
     let single = self::app(drupal(&fake));
     assert_eq!(post(&single, "mia", "/mcp/tools/invoke", invocation).await.0, 403);
 }
@@ -234,37 +236,37 @@ async fn a_missing_login_scope_or_permission_is_401_or_403_on_every_endpoint() {
     let tools = app(per_tool(drupal(&fake)));
     let single = app(drupal(&fake));
     let mut table = String::new();
-    table.push_str(&faces(&tools, "", "probe.authRequired").await);
-    table.push_str(&faces(&single, "", "probe.whoami").await);
-    table.push_str(&faces(&tools, "wrong", "probe.whoami").await);
-    table.push_str(&faces(&tools, "bob", "probe.scoped").await);
-    table.push_str(&faces(&single, "mia", "probe.whoami").await);
+    table.push_str(&endpoint_responses(&tools, "", "probe.authRequired").await);
+    table.push_str(&endpoint_responses(&single, "", "probe.whoami").await);
+    table.push_str(&endpoint_responses(&tools, "wrong", "probe.whoami").await);
+    table.push_str(&endpoint_responses(&tools, "bob", "probe.scoped").await);
+    table.push_str(&endpoint_responses(&single, "mia", "probe.whoami").await);
     insta::assert_snapshot!(table);
     assert_eq!(tools.count(CallOutcome::Refused), 15);
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_rejected_credential_of_the_gateway_is_not_the_callers_fault() {
-    let (log, _guard) = log_everything();
+async fn a_rejected_credential_of_the_gateway_is_an_internal_error() {
+    let (log, _guard) = capture_logs();
     let fake = start().await;
     let wrong = drupal(&fake).header("Authorization", "Bearer wrong-bearer").unwrap();
-    insta::assert_snapshot!(faces(&build(wrong), "ada", "probe.whoami").await);
+    insta::assert_snapshot!(endpoint_responses(&build(wrong), "ada", "probe.whoami").await);
     assert!(log.text().contains("the service does not accept the configured credentials"));
     // Without a configured credential, there is no user to log in as.
-    let nobody = faces(&build(drupal(&fake)), "ada", "probe.whoami").await;
-    insta::assert_snapshot!(nobody);
+    let without_credential = endpoint_responses(&build(drupal(&fake)), "ada", "probe.whoami").await;
+    insta::assert_snapshot!(without_credential);
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_denial_by_the_service_is_404_on_every_endpoint_with_a_reason() {
-    let (log, _guard) = log_everything();
+    let (log, _guard) = capture_logs();
     let fake = start().await;
     let tools = app(per_tool(drupal(&fake)));
     let single = app(drupal(&fake));
     let mut table = String::new();
-    table.push_str(&faces(&single, "bob", "probe.adminOnly").await);
-    table.push_str(&faces(&tools, "bob", "probe.adminOnly").await);
-    table.push_str(&faces(&tools, "bob", "nosuch").await);
+    table.push_str(&endpoint_responses(&single, "bob", "probe.adminOnly").await);
+    table.push_str(&endpoint_responses(&tools, "bob", "probe.adminOnly").await);
+    table.push_str(&endpoint_responses(&tools, "bob", "nosuch").await);
     insta::assert_snapshot!(table);
     assert_eq!((single.count(CallOutcome::Denied), tools.count(CallOutcome::Denied)), (5, 5));
     assert_eq!(tools.count(CallOutcome::Status), 5);
@@ -278,13 +280,13 @@ async fn a_denial_by_the_service_is_404_on_every_endpoint_with_a_reason() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn the_text_of_an_exception_is_in_the_log_and_nowhere_else() {
-    let (log, _guard) = log_everything();
+async fn the_text_of_an_exception_is_only_in_the_log_unless_errors_are_trusted() {
+    let (log, _guard) = capture_logs();
     let fake = start().await;
     let app = app(drupal(&fake));
-    let mut table = faces(&app, "bob", "probe.boom").await;
-    table.push_str(&faces(&app, "bob", "probe.nothing").await);
-    table.push_str(&faces(&app, "bob", "probe.badOutput").await);
+    let mut table = endpoint_responses(&app, "bob", "probe.boom").await;
+    table.push_str(&endpoint_responses(&app, "bob", "probe.nothing").await);
+    table.push_str(&endpoint_responses(&app, "bob", "probe.badOutput").await);
     assert!(!table.contains("/var/www") && !table.contains("Shaper"), "{table}");
     insta::assert_snapshot!(table);
     assert_eq!(app.count(CallOutcome::Error), 15);
@@ -293,13 +295,13 @@ async fn the_text_of_an_exception_is_in_the_log_and_nowhere_else() {
     let mut trusting = drupal(&fake);
     trusting.trust_errors = true;
     let trusted = self::app(trusting);
-    insta::assert_snapshot!(faces(&trusted, "bob", "probe.boom").await);
+    insta::assert_snapshot!(endpoint_responses(&trusted, "bob", "probe.boom").await);
 }
 
 #[tokio::test]
-async fn an_internal_error_without_a_text_and_errors_on_purpose_pass() {
+async fn internal_errors_without_a_text_and_deliberate_errors_are_passed_on() {
     let fake = start().await;
-    insta::assert_snapshot!(faces(&app(drupal(&fake)), "bob", "probe.rpcError").await);
+    insta::assert_snapshot!(endpoint_responses(&app(drupal(&fake)), "bob", "probe.rpcError").await);
     for error in [
         json!({"code": -32603, "message": "Internal error"}),
         json!({"code": -32603, "message": "Internal Error.", "data": null}),
@@ -307,7 +309,7 @@ async fn an_internal_error_without_a_text_and_errors_on_purpose_pass() {
         json!({"code": -32000, "message": "on purpose", "data": "detail"}),
     ] {
         let expected = error["message"].clone();
-        let fake = FakeService::start(move |seen| seen.error(200, error.clone())).await;
+        let fake = FakeService::start(move |request| request.error(200, error.clone())).await;
         let app = app(drupal(&fake));
         let call = json!({"name": "probe.whoami", "arguments": {}});
         let (status, _, body) = post(&app, "bob", "/mcp/tools/invoke", call).await;
@@ -317,8 +319,8 @@ async fn an_internal_error_without_a_text_and_errors_on_purpose_pass() {
 }
 
 #[tokio::test]
-async fn null_for_an_optional_parameter_is_absent_where_the_service_says_so() {
-    let fake = FakeService::start(|seen| seen.result(seen.body["params"].clone())).await;
+async fn null_for_an_optional_parameter_is_omitted_if_configured() {
+    let fake = FakeService::start(|request| request.result(request.body["params"].clone())).await;
     let mut lenient = drupal(&fake);
     lenient.null_is_absent = true;
     let lenient = app(lenient);
@@ -345,7 +347,7 @@ async fn null_for_an_optional_parameter_is_absent_where_the_service_says_so() {
     assert_eq!(required.2["error"]["message"], "argument `text`: expected string, found null");
 }
 
-async fn together(app: &App, ids: &[&str]) -> Vec<(u16, Value)> {
+async fn call_concurrently(app: &ForwardApp, ids: &[&str]) -> Vec<(u16, Value)> {
     let calls = ids
         .iter()
         .map(|id| post(app, "bob", "/mcp/tools/invoke", json!({"name": id, "arguments": {}})));
@@ -353,10 +355,11 @@ async fn together(app: &App, ids: &[&str]) -> Vec<(u16, Value)> {
 }
 
 #[tokio::test]
-async fn errors_of_a_batch_without_an_id_reach_their_calls() {
+async fn batch_errors_without_an_id_are_matched_to_their_calls() {
     let fake = start().await;
     let app = app(drupal(&fake).batch());
-    let replies = together(&app, &["probe.whoami", "probe.adminOnly", "probe.rpcError"]).await;
+    let replies =
+        call_concurrently(&app, &["probe.whoami", "probe.adminOnly", "probe.rpcError"]).await;
     assert_eq!(replies[0].1["result"]["name"], "bob");
     assert_eq!((replies[1].0, &replies[1].1["error"]["code"]), (404, &json!("tool_not_found")));
     assert_eq!((replies[2].0, &replies[2].1["error"]["message"]), (500, &json!("Out of stock")));
@@ -364,16 +367,16 @@ async fn errors_of_a_batch_without_an_id_reach_their_calls() {
 }
 
 #[tokio::test]
-async fn one_error_for_a_whole_batch_leaves_the_others_to_be_sent_alone() {
+async fn after_one_error_for_a_whole_batch_the_other_calls_are_sent_again() {
     let fake = start().await;
     let app = app(drupal(&fake).batch());
-    let replies = together(&app, &["probe.whoami", "nosuch"]).await;
+    let replies = call_concurrently(&app, &["probe.whoami", "nosuch"]).await;
     assert_eq!(replies[0].1["result"]["name"], "bob");
     assert_eq!(
         (replies[1].0, &replies[1].1["error"]["message"]),
         (500, &json!("Method Not Found"))
     );
-    let seen = fake.log.requests();
-    assert_eq!((seen.len(), &seen[1].body["method"]), (2, &json!("probe.whoami")));
+    let requests = fake.log.requests();
+    assert_eq!((requests.len(), &requests[1].body["method"]), (2, &json!("probe.whoami")));
     assert_eq!(app.retries(), 1);
 }

@@ -8,11 +8,11 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use crate::forward::{App, limits, options};
+use crate::forward::{ForwardApp, limits, options};
 use callgate_test_support::fake_service::{FakeResponse, FakeService, unused_address};
 
 /// Returns the message that an agent gets. Checks that only this outcome is counted.
-pub(crate) async fn told(app: &App, outcome: CallOutcome) -> String {
+pub(crate) async fn failure_message(app: &ForwardApp, outcome: CallOutcome) -> String {
     let (text, is_error) = app.text("order_delete", json!({"id": 1})).await;
     assert!(is_error);
     for other in CallOutcome::ALL {
@@ -28,7 +28,7 @@ pub(crate) async fn told(app: &App, outcome: CallOutcome) -> String {
 #[tokio::test]
 async fn wrong_responses_are_classified() {
     let chunk = "7".repeat(600);
-    let answers: [(CallOutcome, FakeResponse); 11] = [
+    let responses: [(CallOutcome, FakeResponse); 11] = [
         (CallOutcome::Refused, FakeResponse::text(401, "text/html", "<h1>Who?</h1>")),
         (CallOutcome::Status, FakeResponse::text(503, "text/plain", "later")),
         (
@@ -59,10 +59,10 @@ async fn wrong_responses_are_classified() {
         ),
     ];
     let mut table = String::new();
-    for (outcome, act) in answers {
-        let act = std::sync::Mutex::new(Some(act));
-        let fake = FakeService::start(move |_| act.lock().unwrap().take().unwrap()).await;
-        table.push_str(&told(&App::new(&fake.url("/rpc")), outcome).await);
+    for (outcome, response) in responses {
+        let response = std::sync::Mutex::new(Some(response));
+        let fake = FakeService::start(move |_| response.lock().unwrap().take().unwrap()).await;
+        table.push_str(&failure_message(&ForwardApp::new(&fake.url("/rpc")), outcome).await);
     }
     insta::assert_snapshot!(table);
 }
@@ -82,24 +82,30 @@ pub(crate) async fn without_tls() -> SocketAddr {
 
 #[tokio::test]
 async fn failed_connections_are_classified() {
-    let mut table =
-        told(&App::new(&format!("http://{}/", unused_address().await)), CallOutcome::Unreachable)
-            .await;
+    let mut table = failure_message(
+        &ForwardApp::new(&format!("http://{}/", unused_address().await)),
+        CallOutcome::Unreachable,
+    )
+    .await;
     let silent = FakeService::start(|_| FakeResponse::close()).await;
-    table.push_str(&told(&App::new(&silent.url("/rpc")), CallOutcome::Broken).await);
+    table.push_str(
+        &failure_message(&ForwardApp::new(&silent.url("/rpc")), CallOutcome::Broken).await,
+    );
     let other =
         FakeService::start(|_| FakeResponse::raw("220 mail.example ESMTP\r\n").and_close()).await;
-    table.push_str(&told(&App::new(&other.url("/rpc")), CallOutcome::NoHttp).await);
+    table.push_str(
+        &failure_message(&ForwardApp::new(&other.url("/rpc")), CallOutcome::NoHttp).await,
+    );
     let url = format!("https://{}/", without_tls().await);
-    table.push_str(&told(&App::new(&url), CallOutcome::Untrusted).await);
+    table.push_str(&failure_message(&ForwardApp::new(&url), CallOutcome::Untrusted).await);
     insta::assert_snapshot!(table);
 }
 
 #[tokio::test]
 async fn a_call_without_a_response_times_out() {
     let fake = FakeService::start(|_| FakeResponse::hang()).await;
-    let app = App::impatient(&fake.url("/rpc"), Duration::from_millis(500));
-    insta::assert_snapshot!(told(&app, CallOutcome::TimedOut).await, @"timed_out: The service behind this tool did not respond within 500ms. The method may have run: check before you try again. (error id ID)");
+    let app = ForwardApp::with_timeout(&fake.url("/rpc"), Duration::from_millis(500));
+    insta::assert_snapshot!(failure_message(&app, CallOutcome::TimedOut).await, @"timed_out: The service behind this tool did not respond within 500ms. The method may have run: check before you try again. (error id ID)");
     // The request does not continue in the background.
     fake.log.wait_for_disconnects(1).await;
 }
@@ -108,7 +114,7 @@ async fn a_call_without_a_response_times_out() {
 async fn calls_beyond_the_limit_wait_and_then_fail_as_busy() {
     let fake = FakeService::start(|_| FakeResponse::hang()).await;
     let limits = ForwardLimits { timeout: Duration::from_secs(1), concurrent: 1, ..limits() };
-    let app = App::with(options(&fake.url("/rpc")).limits(limits));
+    let app = ForwardApp::with(options(&fake.url("/rpc")).limits(limits));
     let first = app.text("order_delete", json!({"id": 1}));
     let second = async {
         fake.log.wait_for_requests(1).await;

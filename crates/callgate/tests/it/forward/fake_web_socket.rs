@@ -16,12 +16,12 @@ use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
 use callgate_test_support::fake_service::wait_for_count;
 
 /// Path and headers of an upgrade request.
-type Opened = (String, HashMap<String, String>);
+type UpgradeRequest = (String, HashMap<String, String>);
 
 /// Requests and connections of a service.
 #[derive(Clone, Default)]
 pub(crate) struct WebSocketLog {
-    opened: Arc<Mutex<Vec<Opened>>>,
+    upgrade_requests: Arc<Mutex<Vec<UpgradeRequest>>>,
     requests: Arc<Mutex<Vec<Value>>>,
     request_count: Arc<watch::Sender<usize>>,
     /// Number of connections that the client has closed.
@@ -29,12 +29,12 @@ pub(crate) struct WebSocketLog {
 }
 
 impl WebSocketLog {
-    pub(crate) fn opened(&self) -> Vec<Opened> {
-        self.opened.lock().unwrap().clone()
+    pub(crate) fn upgrade_requests(&self) -> Vec<UpgradeRequest> {
+        self.upgrade_requests.lock().unwrap().clone()
     }
 
     pub(crate) fn connections(&self) -> usize {
-        self.opened.lock().unwrap().len()
+        self.upgrade_requests.lock().unwrap().len()
     }
 
     pub(crate) fn requests(&self) -> Vec<Value> {
@@ -144,14 +144,14 @@ impl FakeWebSocket {
 
 #[expect(clippy::result_large_err, reason = "signature of tungstenite's callback")]
 async fn accept(stream: TcpStream, log: &WebSocketLog) -> Option<Peer> {
-    let note = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
+    let record = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
         let headers = request.headers().iter();
         let headers = headers
             .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
             .collect();
-        log.opened.lock().unwrap().push((request.uri().to_string(), headers));
+        log.upgrade_requests.lock().unwrap().push((request.uri().to_string(), headers));
         Ok(response)
     };
-    let socket = accept_hdr_async(stream, note).await.ok()?;
+    let socket = accept_hdr_async(stream, record).await.ok()?;
     Some(Peer { socket, log: log.clone() })
 }

@@ -12,10 +12,10 @@ use http_body_util::BodyExt as _;
 use serde_json::json;
 use tower::ServiceExt as _;
 
-use crate::forward::{App, ada, methods, options};
+use crate::forward::{ForwardApp, ada, methods, options};
 use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
-fn app(url: &str) -> App {
+fn app(url: &str) -> ForwardApp {
     let forward = Arc::new(Forward::new("shop", options(url)).unwrap());
     let gateway = Callgate::builder()
         .shared_upstream("shop", Arc::clone(&forward) as _)
@@ -24,10 +24,10 @@ fn app(url: &str) -> App {
         .http_options(HttpOptions { metrics: true, ..HttpOptions::default() })
         .build()
         .unwrap();
-    App { gateway, forward }
+    ForwardApp { gateway, forward }
 }
 
-async fn page(app: &App) -> String {
+async fn page(app: &ForwardApp) -> String {
     let request = Request::get("/metrics").header("host", "localhost").body(Body::empty()).unwrap();
     let response = app.gateway.router().oneshot(request).await.unwrap();
     assert_eq!(response.status(), 200);
@@ -35,18 +35,18 @@ async fn page(app: &App) -> String {
     String::from_utf8(body.to_vec()).unwrap()
 }
 
-fn under_way(gateway: &Gateway) -> Vec<(String, u64)> {
+fn calls_in_progress(gateway: &Gateway) -> Vec<(String, u64)> {
     let states = gateway.upstream_states().into_iter();
     states.map(|state| (state.name.to_string(), state.counters.under_way)).collect()
 }
 
 #[tokio::test]
 async fn calls_are_counted_by_upstream_and_outcome() {
-    let fake = FakeService::start(|seen| match seen.number {
-        0 => seen.result(json!(1)),
-        1 => seen.error(200, json!({"code": 1, "message": "no"})),
+    let fake = FakeService::start(|request| match request.number {
+        0 => request.result(json!(1)),
+        1 => request.error(200, json!({"code": 1, "message": "no"})),
         2 => FakeResponse::close(),
-        _ => seen.result(json!(2)),
+        _ => request.result(json!(2)),
     })
     .await;
     let app = app(&fake.url("/rpc"));
@@ -70,10 +70,10 @@ async fn calls_in_progress_are_counted_until_they_end_or_are_dropped() {
         async move { app.invoke("order.get", json!({"id": 1})).await }
     });
     fake.log.wait_for_requests(1).await;
-    let shop = |count| vec![("a\"b\\c".to_owned(), 0), ("shop".to_owned(), count)];
-    assert_eq!(under_way(app.gateway.gateway()), shop(1));
+    let expected = |count| vec![("a\"b\\c".to_owned(), 0), ("shop".to_owned(), count)];
+    assert_eq!(calls_in_progress(app.gateway.gateway()), expected(1));
     calling.abort();
     fake.log.wait_for_disconnects(1).await;
     assert!(calling.await.unwrap_err().is_cancelled());
-    assert_eq!(under_way(app.gateway.gateway()), shop(0));
+    assert_eq!(calls_in_progress(app.gateway.gateway()), expected(0));
 }

@@ -17,8 +17,9 @@ pub(super) static EXCHANGES: LazyLock<Vec<Value>> = LazyLock::new(|| {
 });
 
 /// Returns the JSON that a user got from a path, as text.
-pub(super) fn json_of(path: &str, who: &str) -> String {
-    let is_it =
-        |exchange: &&Value| exchange["request"]["path"] == path && exchange["request"]["as"] == who;
-    EXCHANGES.iter().find(is_it).unwrap()["response"]["json"].to_string()
+pub(super) fn json_of(path: &str, token: &str) -> String {
+    let is_match = |exchange: &&Value| {
+        exchange["request"]["path"] == path && exchange["request"]["as"] == token
+    };
+    EXCHANGES.iter().find(is_match).unwrap()["response"]["json"].to_string()
 }

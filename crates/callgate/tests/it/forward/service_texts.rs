@@ -7,12 +7,12 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use crate::forward::{App, options};
-use crate::log::log_everything;
+use crate::forward::{ForwardApp, options};
+use crate::log::capture_logs;
 use callgate_test_support::fake_service::{FakeResponse, FakeService};
 
 /// Returns the log entry of a failed call.
-fn logged(log: &str) -> String {
+fn log_entry(log: &str) -> String {
     let start = "upstream `shop`: ";
     let line =
         log.lines().find_map(|line| line.split_once(start)).unwrap_or_else(|| panic!("{log}"));
@@ -70,9 +70,10 @@ fn responses() -> Vec<(&'static str, FakeResponse)> {
 }
 
 #[tokio::test]
-async fn a_read_only_call_to_a_wrong_path_is_not_to_be_tried_again() {
+async fn the_message_for_a_wrong_path_advises_against_trying_again() {
     let fake = FakeService::start(|_| FakeResponse::empty(404)).await;
-    let (text, _) = App::with(options(&fake.url("/"))).text("order_get", json!({"id": 1})).await;
+    let (text, _) =
+        ForwardApp::with(options(&fake.url("/"))).text("order_get", json!({"id": 1})).await;
     assert!(text.contains("Do not try again"), "{text}");
 }
 
@@ -80,58 +81,58 @@ async fn a_read_only_call_to_a_wrong_path_is_not_to_be_tried_again() {
 async fn each_response_is_explained_in_the_log_and_to_the_agent() {
     let mut table = String::new();
     for (name, response) in responses() {
-        let (log, guard) = log_everything();
+        let (log, guard) = capture_logs();
         let fake = FakeService::start(move |_| response.clone()).await;
-        let app = App::new(&fake.url("/rpc"));
+        let app = ForwardApp::new(&fake.url("/rpc"));
         let (text, is_error) = app.text("order_delete", json!({"id": 1})).await;
         drop(guard);
         assert!(is_error, "{name}");
-        writeln!(table, "{name}\n  log: {}\n  agent: {text}", logged(&log.text())).unwrap();
+        writeln!(table, "{name}\n  log: {}\n  agent: {text}", log_entry(&log.text())).unwrap();
     }
     insta::assert_snapshot!(table);
 }
 
 #[tokio::test]
-async fn a_trusted_service_speaks_to_agents() {
+async fn the_text_of_a_trusted_service_is_passed_on_to_agents() {
     let fake = FakeService::start(|_| FakeResponse::text(500, "text/plain", "disk full")).await;
     let mut options = options(&fake.url("/rpc"));
     options.trust_errors = true;
-    let (text, _) = App::with(options).text("order_delete", json!({"id": 1})).await;
+    let (text, _) = ForwardApp::with(options).text("order_delete", json!({"id": 1})).await;
     insta::assert_snapshot!(text, @r#"The service behind this tool responded with HTTP 500. The method may have run: check before you try again. The service responded: "disk full" (error id ID)"#);
 }
 
 #[tokio::test]
-async fn a_request_that_the_service_discarded_is_sent_again() {
-    let fake = FakeService::start(|seen| match seen.number {
+async fn a_request_that_the_service_discarded_is_retried() {
+    let fake = FakeService::start(|request| match request.number {
         0 => FakeResponse::text(500, "text/html", "Work queue depth exceeded"),
-        _ => seen.result(7),
+        _ => request.result(7),
     })
     .await;
-    let app = App::new(&fake.url("/rpc"));
+    let app = ForwardApp::new(&fake.url("/rpc"));
     assert_eq!(app.invoke("order.delete", json!({"id": 1})).await.1, json!({"result": 7}));
     assert_eq!((fake.log.requests().len(), app.retries()), (2, 1));
 
     // If a reply contains other text beside the message, the method may have run.
-    let run = FakeService::start(|seen| {
+    let run = FakeService::start(|request| {
         let message = "saved, but failed to send `Work queue depth exceeded`";
-        seen.error(500, json!({"code": -1, "message": message}))
+        request.error(500, json!({"code": -1, "message": message}))
     })
     .await;
-    App::new(&run.url("/rpc")).invoke("order.delete", json!({"id": 1})).await;
+    ForwardApp::new(&run.url("/rpc")).invoke("order.delete", json!({"id": 1})).await;
     assert_eq!(run.log.requests().len(), 1);
 
     let full =
         FakeService::start(|_| FakeResponse::text(503, "text/html", "Work queue depth exceeded"))
             .await;
-    let app = App::new(&full.url("/rpc"));
+    let app = ForwardApp::new(&full.url("/rpc"));
     let (text, _) = app.text("order_delete", json!({"id": 1})).await;
     assert!(text.contains("Nothing was run: try again later."), "{text}");
     assert_eq!((full.log.requests().len(), app.count(CallOutcome::Status)), (2, 1));
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn the_page_of_an_error_may_have_another_encoding() {
-    let (log, _guard) = log_everything();
+async fn an_error_page_in_another_encoding_is_logged() {
+    let (log, _guard) = capture_logs();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -140,10 +141,10 @@ async fn the_page_of_an_error_may_have_another_encoding() {
         let _ = stream.write_all(b"HTTP/1.1 500 X\r\nContent-Length: 8\r\n\r\ngro\xdf zu!").await;
         let _ = stream.read_to_end(&mut Vec::new()).await;
     });
-    let app = App::new(&url);
+    let app = ForwardApp::new(&url);
     app.text("order_delete", json!({"id": 1})).await;
     assert_eq!(
-        logged(&log.text()),
+        log_entry(&log.text()),
         "HTTP 500 without a JSON-RPC error: \"gro\u{fffd} zu!\"",
         "{}",
         log.text()

@@ -12,8 +12,8 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::forward::{App, limits, options};
-use crate::log::log_everything;
+use crate::forward::{ForwardApp, limits, options};
+use crate::log::capture_logs;
 use callgate_test_support::fake_service::{FakeResponse, FakeService, ReceivedRequest};
 
 const PASSWORD: &str = "s3cret-password";
@@ -31,25 +31,25 @@ fn header(name: &str) -> CredentialLocation {
 }
 
 /// Returns a reply in the format of JSON-RPC 1.x.
-fn reply(seen: &ReceivedRequest, result: &Value, error: &Value) -> FakeResponse {
-    FakeResponse::json(200, json!({"result": result, "error": error, "id": seen.body["id"]}))
+fn reply(request: &ReceivedRequest, result: &Value, error: &Value) -> FakeResponse {
+    FakeResponse::json(200, json!({"result": result, "error": error, "id": request.body["id"]}))
 }
 
 /// Starts a service with a cookie. Only the cookie of the last login is valid.
 async fn deluge(logins: &Arc<AtomicUsize>) -> FakeService {
     let logins = Arc::clone(logins);
-    FakeService::start(move |seen| {
+    FakeService::start(move |request| {
         let cookie = |number: usize| format!("_session_id=session-{number}");
-        if seen.method() == "auth.login" && seen.body["params"] == json!([PASSWORD]) {
+        if request.method() == "auth.login" && request.body["params"] == json!([PASSWORD]) {
             let number = logins.fetch_add(1, Ordering::SeqCst) + 1;
             let cookie = format!("{}; Expires=Tue, 17 Nov 2026; Path=/json", cookie(number));
-            reply(seen, &json!(true), &Value::Null).with("Set-Cookie", cookie)
-        } else if seen.method() == "auth.login" {
-            reply(seen, &json!(false), &Value::Null)
-        } else if seen.header("cookie") == Some(&*cookie(logins.load(Ordering::SeqCst))) {
-            reply(seen, &seen.body["params"]["id"], &Value::Null)
+            reply(request, &json!(true), &Value::Null).with("Set-Cookie", cookie)
+        } else if request.method() == "auth.login" {
+            reply(request, &json!(false), &Value::Null)
+        } else if request.header("cookie") == Some(&*cookie(logins.load(Ordering::SeqCst))) {
+            reply(request, &request.body["params"]["id"], &Value::Null)
         } else {
-            reply(seen, &Value::Null, &json!({"message": "Not authenticated", "code": 1}))
+            reply(request, &Value::Null, &json!({"message": "Not authenticated", "code": 1}))
         }
     })
     .await
@@ -58,7 +58,7 @@ async fn deluge(logins: &Arc<AtomicUsize>) -> FakeService {
 #[tokio::test]
 async fn concurrent_calls_log_in_once_and_send_the_cookie() {
     let fake = deluge(&Arc::default()).await;
-    let app = App::with(with_login(&fake, method("auth.login"), &json!([PASSWORD])));
+    let app = ForwardApp::with(with_login(&fake, method("auth.login"), &json!([PASSWORD])));
     let calls = (0..10).map(|id| app.invoke("order.get", json!({"id": id})));
     let results: Vec<Value> = join_all(calls).await.into_iter().map(|(_, it)| it).collect();
     let expected: Vec<Value> = (0..10).map(|id| json!({"result": id})).collect();
@@ -70,7 +70,7 @@ async fn concurrent_calls_log_in_once_and_send_the_cookie() {
 async fn a_session_that_has_ended_is_renewed_and_the_call_runs_once() {
     let logins = Arc::default();
     let fake = deluge(&logins).await;
-    let app = App::with(with_login(&fake, method("auth.login"), &json!([PASSWORD])));
+    let app = ForwardApp::with(with_login(&fake, method("auth.login"), &json!([PASSWORD])));
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.0, 200);
     // The session of the gateway is no longer the last one.
     logins.fetch_add(1, Ordering::SeqCst);
@@ -85,15 +85,15 @@ async fn a_session_that_has_ended_is_renewed_and_the_call_runs_once() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_refused_login_is_reported_and_not_repeated() {
-    let (log, _guard) = log_everything();
+async fn a_refused_login_is_reported_and_not_repeated_for_each_call() {
+    let (log, _guard) = capture_logs();
     let fake = deluge(&Arc::default()).await;
-    let app = App::with(with_login(&fake, method("auth.login"), &json!(["wr0ng-password"])));
-    let mut told = String::new();
+    let app = ForwardApp::with(with_login(&fake, method("auth.login"), &json!(["wr0ng-password"])));
+    let mut message = String::new();
     for _ in 0..30 {
-        told = app.text("order_delete", json!({"id": 1})).await.0;
+        message = app.text("order_delete", json!({"id": 1})).await.0;
     }
-    insta::assert_snapshot!(told, @"The service behind this tool does not accept Callgate's login. Nothing was run; an administrator has to fix it. (error id ID)");
+    insta::assert_snapshot!(message, @"The service behind this tool does not accept Callgate's login. Nothing was run; an administrator has to fix it. (error id ID)");
     assert!(fake.log.requests_for("order.delete").is_empty());
     assert_eq!(app.count(CallOutcome::NoToken), 30);
     // There is more than one login only if the calls take seconds.
@@ -106,11 +106,11 @@ async fn a_refused_login_is_reported_and_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_login_that_times_out_is_not_repeated_by_each_call() {
+async fn a_login_that_times_out_is_not_repeated_for_each_call() {
     let fake = FakeService::start(|_| FakeResponse::hang()).await;
     let options = with_login(&fake, method("auth.login"), &json!([PASSWORD]));
     let timeout = Duration::from_millis(200);
-    let app = App::with(options.limits(ForwardLimits { timeout, ..limits() }));
+    let app = ForwardApp::with(options.limits(ForwardLimits { timeout, ..limits() }));
     for _ in 0..30 {
         let (text, _) = app.text("order_delete", json!({"id": 1})).await;
         assert!(text.contains("Nothing was run"), "{text}");
@@ -121,36 +121,36 @@ async fn a_login_that_times_out_is_not_repeated_by_each_call() {
 }
 
 #[tokio::test]
-async fn a_dropped_call_does_not_abort_the_login_that_others_wait_for() {
-    let gate = Arc::new(Semaphore::new(0));
+async fn a_dropped_call_does_not_abort_the_login_that_other_calls_wait_for() {
+    let permits = Arc::new(Semaphore::new(0));
     let fake = FakeService::start({
-        let gate = Arc::clone(&gate);
-        move |seen| match seen.method() {
+        let permits = Arc::clone(&permits);
+        move |request| match request.method() {
             "auth.login" => {
-                reply(seen, &json!(true), &Value::Null).with("Set-Cookie", "a=b").after(&gate)
+                reply(request, &json!(true), &Value::Null).with("Set-Cookie", "a=b").after(&permits)
             }
-            _ => seen.result(1),
+            _ => request.result(1),
         }
     })
     .await;
-    let app = App::with(with_login(&fake, method("auth.login"), &json!([PASSWORD])));
+    let app = ForwardApp::with(with_login(&fake, method("auth.login"), &json!([PASSWORD])));
     tokio::select! {
         _ = app.invoke("order.delete", json!({"id": 1})) => panic!("the login has not ended"),
         () = fake.log.wait_for_requests(1) => {}
     }
-    gate.add_permits(10);
+    permits.add_permits(10);
     assert_eq!(app.invoke("order.delete", json!({"id": 1})).await.1, json!({"result": 1}));
     assert_eq!(fake.log.requests_for("auth.login").len(), 1);
 }
 
 #[tokio::test]
 async fn a_service_that_refuses_each_session_does_not_cause_a_login_per_call() {
-    let fake = FakeService::start(|seen| match seen.method() {
-        "auth.login" => reply(seen, &json!(true), &Value::Null).with("Set-Cookie", "a=bcde"),
-        _ => reply(seen, &Value::Null, &json!({"message": "Not authenticated", "code": 1})),
+    let fake = FakeService::start(|request| match request.method() {
+        "auth.login" => reply(request, &json!(true), &Value::Null).with("Set-Cookie", "a=bcde"),
+        _ => reply(request, &Value::Null, &json!({"message": "Not authenticated", "code": 1})),
     })
     .await;
-    let app = App::with(with_login(&fake, method("auth.login"), &json!([PASSWORD])));
+    let app = ForwardApp::with(with_login(&fake, method("auth.login"), &json!([PASSWORD])));
     for _ in 0..30 {
         let (text, _) = app.text("order_delete", json!({"id": 1})).await;
         assert_eq!(text, "Not authenticated");
@@ -162,37 +162,37 @@ async fn a_service_that_refuses_each_session_does_not_cause_a_login_per_call() {
 
 /// A service with a token, and a method that must be called without the token.
 #[tokio::test]
-async fn an_error_of_a_method_is_not_taken_for_a_refused_session() {
-    let fake = FakeService::start(|seen| match seen.method() {
-        "auth.login" => reply(seen, &json!(true), &Value::Null).with("Set-Cookie", "session=1"),
+async fn an_error_of_a_method_is_not_treated_as_a_refused_session() {
+    let fake = FakeService::start(|request| match request.method() {
+        "auth.login" => reply(request, &json!(true), &Value::Null).with("Set-Cookie", "session=1"),
         _ => {
             let message = "You are not authorized to delete item 7";
-            reply(seen, &Value::Null, &json!({"message": message, "code": 1}))
+            reply(request, &Value::Null, &json!({"message": message, "code": 1}))
         }
     })
     .await;
-    let app = App::with(with_login(&fake, method("auth.login"), &json!(["x"])));
+    let app = ForwardApp::with(with_login(&fake, method("auth.login"), &json!(["x"])));
     let (text, _) = app.text("order_delete", json!({"id": 1})).await;
     assert_eq!(text, "You are not authorized to delete item 7");
     assert_eq!(fake.log.requests().len(), 2, "the method ran once");
 }
 
 async fn zabbix() -> FakeService {
-    FakeService::start(|seen| {
+    FakeService::start(|request| {
         let refused = |data: &str| {
-            seen.error(200, json!({"code": -32602, "message": "Invalid params.", "data": data}))
+            request.error(200, json!({"code": -32602, "message": "Invalid params.", "data": data}))
         };
-        match (seen.method(), seen.header("authorization")) {
-            ("user.login", None) if seen.body["params"]["password"] == PASSWORD => {
-                seen.result(format!("token-{}", seen.number))
+        match (request.method(), request.header("authorization")) {
+            ("user.login", None) if request.body["params"]["password"] == PASSWORD => {
+                request.result(format!("token-{}", request.number))
             }
             ("user.login", _) => refused(&format!("Incorrect user name or password {PASSWORD}?")),
-            ("order.get", None) => seen.result("7.0.0"),
+            ("order.get", None) => request.result("7.0.0"),
             ("order.get", _) => refused("The method must be called without authorization header."),
-            (_, Some("Bearer token-0")) if seen.number > 2 => {
+            (_, Some("Bearer token-0")) if request.number > 2 => {
                 refused("Session terminated, re-login, please.")
             }
-            (_, Some(token)) if token.starts_with("Bearer token-") => seen.result(true),
+            (_, Some(token)) if token.starts_with("Bearer token-") => request.result(true),
             _ => refused("Not authorised."),
         }
     })
@@ -200,7 +200,7 @@ async fn zabbix() -> FakeService {
 }
 
 #[tokio::test]
-async fn a_token_is_sent_except_with_methods_that_must_go_without() {
+async fn a_token_is_sent_with_all_methods_except_those_without_credential() {
     let fake = zabbix().await;
     let login = Login {
         location: Some(header("Authorization")),
@@ -210,7 +210,7 @@ async fn a_token_is_sent_except_with_methods_that_must_go_without() {
     let params = json!({"username": "Admin", "password": PASSWORD});
     let mut options = with_login(&fake, login, &params);
     options.without_credential = vec!["order.get".to_owned()];
-    let app = App::with(options);
+    let app = ForwardApp::with(options);
     for _ in 0..3 {
         assert_eq!(app.invoke("order.delete", json!({"id": 1})).await.1, json!({"result": true}));
         assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": "7.0.0"}));
@@ -220,8 +220,8 @@ async fn a_token_is_sent_except_with_methods_that_must_go_without() {
 }
 
 #[tokio::test]
-async fn methods_without_credential_have_no_part_of_it() {
-    let fake = FakeService::start(|seen| seen.result(1)).await;
+async fn no_part_of_the_credential_is_sent_with_methods_without_credential() {
+    let fake = FakeService::start(|request| request.result(1)).await;
     let mut options = options(&fake.url("/"))
         .basic("gate", PASSWORD)
         .unwrap()
@@ -230,7 +230,7 @@ async fn methods_without_credential_have_no_part_of_it() {
         .header("X-Team", "blue")
         .unwrap();
     options.without_credential = vec!["order.get".to_owned()];
-    let app = App::with(options);
+    let app = ForwardApp::with(options);
     app.invoke("order.get", json!({"id": 1})).await;
     app.invoke("order.delete", json!({"id": 1})).await;
     let [without, with] = &fake.log.requests()[..] else { panic!("two requests") };
@@ -241,11 +241,11 @@ async fn methods_without_credential_have_no_part_of_it() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn the_reason_for_a_refused_login_is_logged_without_the_password() {
-    let (log, _guard) = log_everything();
+    let (log, _guard) = capture_logs();
     let fake = zabbix().await;
     let login = Login { location: Some(header("Authorization")), ..method("user.login") };
     let params = json!({"username": "Admin", "password": format!("{PASSWORD}?")});
-    let app = App::with(with_login(&fake, login, &params));
+    let app = ForwardApp::with(with_login(&fake, login, &params));
     app.text("order_delete", json!({"id": 1})).await;
     let log = log.text();
     assert!(log.contains("Invalid params. Incorrect user name or password …"), "{log}");
@@ -253,32 +253,33 @@ async fn the_reason_for_a_refused_login_is_logged_without_the_password() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_number_that_is_the_password_is_not_logged() {
-    let (log, _guard) = log_everything();
-    let fake = FakeService::start(|seen| {
-        let message = format!("PIN {} of user {}", seen.body["params"][1], seen.body["params"][0]);
-        seen.error(200, json!({"code": 1, "message": message}))
+async fn a_numeric_password_is_not_logged() {
+    let (log, _guard) = capture_logs();
+    let fake = FakeService::start(|request| {
+        let message =
+            format!("PIN {} of user {}", request.body["params"][1], request.body["params"][0]);
+        request.error(200, json!({"code": 1, "message": message}))
     })
     .await;
-    let app = App::with(with_login(&fake, method("log.in"), &json!([7, 48_151_623])));
+    let app = ForwardApp::with(with_login(&fake, method("log.in"), &json!([7, 48_151_623])));
     app.text("order_delete", json!({"id": 1})).await;
     let log = log.text();
     assert!(log.contains("refused the login: PIN … of user 7"), "{log}");
 }
 
 #[tokio::test]
-async fn a_session_of_a_header_that_comes_with_409_is_sent_back() {
-    let fake = FakeService::start(|seen| {
-        let expected = if seen.number < 4 { "first" } else { "second" };
-        if seen.header("x-transmission-session-id") == Some(expected) {
-            return seen.result(seen.body["params"]["id"].clone());
+async fn a_session_id_in_the_header_of_a_409_is_sent_with_later_requests() {
+    let fake = FakeService::start(|request| {
+        let expected = if request.number < 4 { "first" } else { "second" };
+        if request.header("x-transmission-session-id") == Some(expected) {
+            return request.result(request.body["params"]["id"].clone());
         }
         FakeResponse::text(409, "text/html", "<h1>409: Conflict</h1>")
             .with("X-Transmission-Session-Id", expected)
     })
     .await;
     let login = Login { location: Some(header("X-Transmission-Session-Id")), ..Login::default() };
-    let app = App::with(options(&fake.url("/rpc")).login(login).unwrap());
+    let app = ForwardApp::with(options(&fake.url("/rpc")).login(login).unwrap());
     for id in 0..6 {
         let reply = app.invoke("order.delete", json!({"id": id})).await.1;
         assert_eq!(reply, json!({"result": id}));
@@ -288,9 +289,9 @@ async fn a_session_of_a_header_that_comes_with_409_is_sent_back() {
 
 #[tokio::test]
 async fn a_login_can_be_a_request_to_another_path() {
-    let fake = FakeService::start(|seen| match seen.target() {
+    let fake = FakeService::start(|request| match request.target() {
         "POST /login" => FakeResponse::json(200, json!({"session": {"id": "abcd"}})),
-        _ => seen.result(seen.body["auth"].clone()),
+        _ => request.result(request.body["auth"].clone()),
     })
     .await;
     let login = Login {
@@ -299,32 +300,32 @@ async fn a_login_can_be_a_request_to_another_path() {
         token: "/session/id".to_owned(),
         ..Login::default()
     };
-    let app = App::with(with_login(&fake, login, &json!({"password": PASSWORD})));
+    let app = ForwardApp::with(with_login(&fake, login, &json!({"password": PASSWORD})));
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": "abcd"}));
     assert_eq!(fake.log.requests()[0].body, json!({"password": PASSWORD}));
 }
 
 #[tokio::test]
-async fn a_login_without_a_cookie_or_a_token_is_an_error() {
-    let fake = FakeService::start(|seen| seen.result(json!({"id": 7}))).await;
-    let app = App::with(with_login(&fake, method("log.in"), &json!([])));
+async fn a_login_response_without_a_cookie_or_token_is_an_error() {
+    let fake = FakeService::start(|request| request.result(json!({"id": 7}))).await;
+    let app = ForwardApp::with(with_login(&fake, method("log.in"), &json!([])));
     let token = Login { location: Some(header("X-Token")), ..method("log.in") };
-    let other = App::with(with_login(&fake, token, &json!([])));
+    let other = ForwardApp::with(with_login(&fake, token, &json!([])));
     for app in [app, other] {
         let (text, _) = app.text("order_delete", json!({"id": 1})).await;
         assert!(text.contains("does not accept Callgate's login"), "{text}");
     }
     let unreachable = callgate_test_support::fake_service::unused_address().await;
     let options = options(&format!("http://{unreachable}/")).login(method("log.in")).unwrap();
-    let (text, _) = App::with(options).text("order_delete", json!({"id": 1})).await;
+    let (text, _) = ForwardApp::with(options).text("order_delete", json!({"id": 1})).await;
     assert!(text.contains("cannot be reached. Nothing was run"), "{text}");
 }
 
 #[test]
-fn a_login_that_cannot_work_is_refused() {
+fn invalid_login_options_are_rejected() {
     let new = |url: &str, login: Login| ForwardOptions::new(url.parse().unwrap()).login(login);
     let (url, oauth) = ("http://localhost/", OAuthClient::new("http://localhost/").unwrap());
-    let mut told = String::new();
+    let mut errors = String::new();
     for options in [
         new(url, Login::default()),
         new("ws://localhost/", method("log.in")),
@@ -333,10 +334,10 @@ fn a_login_that_cannot_work_is_refused() {
         new(url, method("log.in")).map(|it| it.oauth(oauth.client("a", None))),
         new(url, Login { location: Some(CredentialLocation::FirstParam), ..method("log.in") }),
     ] {
-        told.push_str(&Forward::new("shop", options.unwrap()).unwrap_err().to_string());
-        told.push('\n');
+        errors.push_str(&Forward::new("shop", options.unwrap()).unwrap_err().to_string());
+        errors.push('\n');
     }
-    insta::assert_snapshot!(told, @r#"
+    insta::assert_snapshot!(errors, @r#"
     `login` needs `method`, `path`, or the `header` that the service sends
     `login` cannot be used with WebSocket: an open connection cannot get a new session
     `path` of `login` must be a path such as `/login`

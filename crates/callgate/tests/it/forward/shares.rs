@@ -10,7 +10,7 @@ use callgate_test_support::fake_service::{FakeResponse, FakeService};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::forward::{App, ada, limits, options};
+use crate::forward::{ForwardApp, ada, limits, options};
 
 fn bob() -> Caller {
     Caller::user(User { id: 8, name: "bob".to_owned(), role: None }, Grants::default())
@@ -22,24 +22,24 @@ fn calls(count: usize) -> Value {
     (0..count).map(call).collect()
 }
 
-async fn post(app: &App, caller: Caller, body: &Value) -> Value {
+async fn post(app: &ForwardApp, caller: Caller, body: &Value) -> Value {
     let request = Request::post("/jsonrpc").header("host", "localhost").extension(caller);
     app.send(request.body(Body::from(body.to_string())).unwrap()).await.1
 }
 
 #[tokio::test]
-async fn a_batch_of_slow_calls_leaves_room_for_other_callers() {
-    let gate = Arc::new(Semaphore::new(0));
+async fn a_batch_of_slow_calls_does_not_block_other_callers() {
+    let permits = Arc::new(Semaphore::new(0));
     let fake = FakeService::start({
-        let gate = Arc::clone(&gate);
-        move |seen| {
-            let reply = seen.result("ok");
-            if seen.body["params"]["id"] == 1000 { reply } else { reply.after(&gate) }
+        let permits = Arc::clone(&permits);
+        move |request| {
+            let reply = request.result("ok");
+            if request.body["params"]["id"] == 1000 { reply } else { reply.after(&permits) }
         }
     })
     .await;
     let options = options(&fake.url("/rpc")).limits(ForwardLimits { concurrent: 8, ..limits() });
-    let app = Arc::new(App::with(options));
+    let app = Arc::new(ForwardApp::with(options));
     let batch = tokio::spawn({
         let app = Arc::clone(&app);
         async move { post(&app, ada(), &calls(12)).await }
@@ -49,37 +49,38 @@ async fn a_batch_of_slow_calls_leaves_room_for_other_callers() {
     assert_eq!(post(&app, bob(), &call).await["result"], "ok");
     assert_eq!(post(&app, Caller::anonymous(), &call).await["result"], "ok");
     assert_eq!(fake.log.requests().len(), 8, "the other calls of ada's batch wait");
-    gate.add_permits(100);
+    permits.add_permits(100);
     let replies = batch.await.unwrap();
     let results = replies.as_array().unwrap().iter().filter(|reply| reply["result"] == "ok");
     assert_eq!(results.count(), 12);
 }
 
 #[tokio::test]
-async fn one_batch_to_a_service_has_calls_of_one_caller() {
-    let gate = Arc::new(Semaphore::new(0));
+async fn a_batch_to_a_service_contains_calls_of_only_one_caller() {
+    let permits = Arc::new(Semaphore::new(0));
     let fake = FakeService::start({
-        let gate = Arc::clone(&gate);
-        move |seen| match seen.body.as_array() {
-            Some(all) => {
+        let permits = Arc::clone(&permits);
+        move |received| match received.body.as_array() {
+            Some(requests) => {
                 let reply = |request: &Value| json!({"result": "ok", "id": request["id"]});
-                FakeResponse::json(200, all.iter().map(reply).collect::<Value>())
+                FakeResponse::json(200, requests.iter().map(reply).collect::<Value>())
             }
-            None => seen.result("ok").after(&gate),
+            None => received.result("ok").after(&permits),
         }
     })
     .await;
-    let app = Arc::new(App::with(options(&fake.url("/rpc")).batch()));
+    let app = Arc::new(ForwardApp::with(options(&fake.url("/rpc")).batch()));
     // Two requests are in flight, so that the next calls are collected.
     let first = [ada(), bob()].map(|caller| {
         let app = Arc::clone(&app);
         tokio::spawn(async move { post(&app, caller, &calls(1)).await })
     });
     fake.log.wait_for_requests(2).await;
-    let (of_ada, of_bob) = (calls(3), calls(2));
-    let (ada, bob) = tokio::join!(post(&app, ada(), &of_ada), post(&app, bob(), &of_bob));
+    let (calls_of_ada, calls_of_bob) = (calls(3), calls(2));
+    let (ada, bob) =
+        tokio::join!(post(&app, ada(), &calls_of_ada), post(&app, bob(), &calls_of_bob));
     assert_eq!((ada.as_array().unwrap().len(), bob.as_array().unwrap().len()), (3, 2));
-    gate.add_permits(2);
+    permits.add_permits(2);
     for call in first {
         call.await.unwrap();
     }
@@ -87,21 +88,21 @@ async fn one_batch_to_a_service_has_calls_of_one_caller() {
         .log
         .requests()
         .iter()
-        .filter_map(|seen| Some(seen.body.as_array()?.len()))
+        .filter_map(|received| Some(received.body.as_array()?.len()))
         .collect::<Vec<_>>();
     assert_eq!(sizes, [3, 2]);
 }
 
 #[tokio::test]
-async fn a_caller_cannot_let_calls_wait_without_bound() {
-    let gate = Arc::new(Semaphore::new(0));
+async fn the_waiting_calls_of_a_caller_are_limited() {
+    let permits = Arc::new(Semaphore::new(0));
     let fake = FakeService::start({
-        let gate = Arc::clone(&gate);
-        move |seen| seen.result("ok").after(&gate)
+        let permits = Arc::clone(&permits);
+        move |request| request.result("ok").after(&permits)
     })
     .await;
     let options = options(&fake.url("/rpc")).limits(ForwardLimits { concurrent: 1, ..limits() });
-    let app = Arc::new(App::with(options));
+    let app = Arc::new(ForwardApp::with(options));
     let batches: Vec<_> = std::iter::repeat_with(|| {
         let app = Arc::clone(&app);
         tokio::spawn(async move { post(&app, ada(), &calls(68)).await })
@@ -109,7 +110,7 @@ async fn a_caller_cannot_let_calls_wait_without_bound() {
     .take(3)
     .collect();
     fake.log.wait_for_requests(1).await;
-    gate.add_permits(1000);
+    permits.add_permits(1000);
     let mut replies = Value::Array(Vec::new());
     for batch in batches {
         replies.as_array_mut().unwrap().extend(batch.await.unwrap().as_array().unwrap().clone());

@@ -35,9 +35,9 @@ impl Authenticate for OneToken {
 
 /// Records the tokens of its callers.
 #[derive(Debug, Default, Clone)]
-struct Curious(Arc<Mutex<Vec<Option<String>>>>);
+struct TokenRecorder(Arc<Mutex<Vec<Option<String>>>>);
 
-impl Upstream for Curious {
+impl Upstream for TokenRecorder {
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>> {
         let token = call.caller.token().map(|token| token.expose().to_owned());
         assert!(!format!("{call:?}").contains("s3cret"));
@@ -46,19 +46,19 @@ impl Upstream for Curious {
     }
 }
 
-fn passing(url: &str, header: Option<&str>) -> Forward {
+fn forward_with_token_header(url: &str, header: Option<&str>) -> Forward {
     let token = header.map(|name| header_name(name).unwrap());
     let pass_caller = CallerHeaders { token, ..CallerHeaders::default() };
     Forward::new("shop", options(url).caller_headers(pass_caller).unwrap()).unwrap()
 }
 
-fn gateway(url: &str, header: Option<&str>, curious: &Curious) -> Callgate {
+fn gateway(url: &str, header: Option<&str>, recorder: &TokenRecorder) -> Callgate {
     let method = |id: &str, upstream| Method::new(id.parse().unwrap()).upstream(upstream);
     Callgate::builder()
-        .upstream("asking", passing(url, header))
-        .upstream("silent", passing(url, None))
-        .upstream("curious", curious.clone())
-        .upstream_methods([method("a", "asking"), method("b", "silent"), method("c", "curious")])
+        .upstream("asking", forward_with_token_header(url, header))
+        .upstream("silent", forward_with_token_header(url, None))
+        .upstream("recorder", recorder.clone())
+        .upstream_methods([method("a", "asking"), method("b", "silent"), method("c", "recorder")])
         .authenticate(OneToken)
         .build()
         .unwrap()
@@ -75,23 +75,23 @@ async fn call(gateway: &Callgate, id: &str, token: &str) {
     assert_eq!(gateway.router().oneshot(request).await.unwrap().status(), 200);
 }
 
-fn header(seen: &ReceivedRequest, name: &str) -> Option<String> {
-    seen.headers.get(name).cloned()
+fn header(request: &ReceivedRequest, name: &str) -> Option<String> {
+    request.headers.get(name).cloned()
 }
 
 #[tokio::test]
 async fn a_token_is_sent_only_to_upstreams_that_need_it() {
-    let fake = FakeService::start(|seen| seen.result(json!(1))).await;
-    let curious = Curious::default();
-    let app = gateway(&fake.url("/rpc"), Some("X-Authorization"), &curious);
+    let fake = FakeService::start(|request| request.result(json!(1))).await;
+    let recorder = TokenRecorder::default();
+    let app = gateway(&fake.url("/rpc"), Some("X-Authorization"), &recorder);
     for (id, token) in [("a", TOKEN), ("b", TOKEN), ("a", "unknown")] {
         call(&app, id, token).await;
     }
-    let seen = fake.log.requests();
-    let sent: Vec<_> = seen.iter().map(|seen| header(seen, "x-authorization")).collect();
+    let requests = fake.log.requests();
+    let sent: Vec<_> = requests.iter().map(|request| header(request, "x-authorization")).collect();
     assert_eq!(sent, [Some(TOKEN.to_owned()), None, None], "only a valid token, to one upstream");
-    assert!(seen.iter().all(|seen| header(seen, "authorization").is_none()));
-    let app = gateway(&fake.url("/rpc"), Some("Authorization"), &curious);
+    assert!(requests.iter().all(|request| header(request, "authorization").is_none()));
+    let app = gateway(&fake.url("/rpc"), Some("Authorization"), &recorder);
     call(&app, "a", TOKEN).await;
     let sent = header(&fake.log.requests()[3], "authorization");
     assert_eq!(sent, Some(format!("Bearer {TOKEN}")));
@@ -99,23 +99,23 @@ async fn a_token_is_sent_only_to_upstreams_that_need_it() {
 
 #[tokio::test]
 async fn tokens_are_not_kept_unless_an_upstream_uses_them() {
-    let fake = FakeService::start(|seen| seen.result(json!(1))).await;
-    let curious = Curious::default();
-    let app = gateway(&fake.url("/rpc"), None, &curious);
+    let fake = FakeService::start(|request| request.result(json!(1))).await;
+    let recorder = TokenRecorder::default();
+    let app = gateway(&fake.url("/rpc"), None, &recorder);
     call(&app, "c", TOKEN).await;
     // An upstream that is added later may need the token.
-    let asking: (Arc<str>, Arc<dyn Upstream>) =
-        ("more".into(), Arc::new(passing(&fake.url("/rpc"), Some("X-Token"))));
-    app.gateway().set_dynamic_upstreams([asking]);
+    let upstream: (Arc<str>, Arc<dyn Upstream>) =
+        ("more".into(), Arc::new(forward_with_token_header(&fake.url("/rpc"), Some("X-Token"))));
+    app.gateway().set_dynamic_upstreams([upstream]);
     call(&app, "c", TOKEN).await;
     app.gateway().set_dynamic_upstreams([]);
     call(&app, "c", TOKEN).await;
-    let heard = curious.0.lock().unwrap().clone();
-    assert_eq!(heard, [None, Some(TOKEN.to_owned()), None]);
+    let received = recorder.0.lock().unwrap().clone();
+    assert_eq!(received, [None, Some(TOKEN.to_owned()), None]);
 }
 
 #[test]
-fn a_token_does_not_show() {
+fn the_debug_output_of_a_caller_does_not_contain_the_token() {
     let caller = ada().with_token(Secret::new(TOKEN).unwrap());
     assert!(!format!("{caller:?}").contains("s3cret"));
 }

@@ -16,18 +16,21 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 
-use crate::forward::{App, options};
+use crate::forward::{ForwardApp, options};
 
 type Versions = Arc<Mutex<Vec<Version>>>;
 
 /// Serves only HTTP/2.
-async fn serve_http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, seen: Versions) {
+async fn serve_http2(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    versions: Versions,
+) {
     let service = service_fn(move |request: Request<Incoming>| {
-        seen.lock().unwrap().push(request.version());
+        versions.lock().unwrap().push(request.version());
         async move {
             let body = request.into_body().collect().await.unwrap().to_bytes();
-            let asked: Value = serde_json::from_slice(&body).unwrap();
-            let reply = json!({"jsonrpc": "2.0", "result": "two", "id": asked["id"]});
+            let message: Value = serde_json::from_slice(&body).unwrap();
+            let reply = json!({"jsonrpc": "2.0", "result": "two", "id": message["id"]});
             Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(reply.to_string()))))
         }
     });
@@ -36,17 +39,17 @@ async fn serve_http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'stati
 }
 
 /// Starts a server for `localhost` with HTTP/2 by ALPN. Returns its URL and the certificate of its authority.
-async fn secure_server(seen: &Versions) -> (String, String) {
+async fn secure_server(versions: &Versions) -> (String, String) {
     let (acceptor, authority) = tls::localhost(&["h2"]);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
-    let seen = Arc::clone(seen);
+    let versions = Arc::clone(versions);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (acceptor, seen) = (acceptor.clone(), Arc::clone(&seen));
+            let (acceptor, versions) = (acceptor.clone(), Arc::clone(&versions));
             tokio::spawn(async move {
                 if let Ok(stream) = acceptor.accept(stream).await {
-                    serve_http2(stream, seen).await;
+                    serve_http2(stream, versions).await;
                 }
             });
         }
@@ -55,64 +58,64 @@ async fn secure_server(seen: &Versions) -> (String, String) {
 }
 
 #[tokio::test]
-async fn http2_is_spoken_where_tls_agrees_on_it() {
-    let seen = Versions::default();
-    let (url, authority) = secure_server(&seen).await;
-    let app = App::with(options(&url).ca_certificates(authority.as_bytes()).unwrap());
+async fn http2_is_used_if_alpn_negotiates_it() {
+    let versions = Versions::default();
+    let (url, authority) = secure_server(&versions).await;
+    let app = ForwardApp::with(options(&url).ca_certificates(authority.as_bytes()).unwrap());
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": "two"}));
-    assert_eq!(*seen.lock().unwrap(), [Version::HTTP_2]);
+    assert_eq!(*versions.lock().unwrap(), [Version::HTTP_2]);
 }
 
 #[tokio::test]
 async fn a_certificate_of_an_unknown_authority_is_not_trusted() {
-    let seen = Versions::default();
-    let (url, _) = secure_server(&seen).await;
-    let app = App::new(&url);
+    let versions = Versions::default();
+    let (url, _) = secure_server(&versions).await;
+    let app = ForwardApp::new(&url);
     let (text, _) = app.text("order_get", json!({"id": 1})).await;
     insta::assert_snapshot!(text, @"The service behind this tool cannot be reached safely: its certificate is not trusted, or it does not speak TLS. Nothing was run; an administrator has to fix it. (error id ID)");
     assert_eq!(app.count(CallOutcome::Untrusted), 1);
-    assert!(seen.lock().unwrap().is_empty());
+    assert!(versions.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn http2_is_used_without_tls_if_configured() {
-    let seen = Versions::default();
+    let versions = Versions::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    let all = Arc::clone(&seen);
+    let shared_versions = Arc::clone(&versions);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve_http2(stream, Arc::clone(&all)));
+            tokio::spawn(serve_http2(stream, Arc::clone(&shared_versions)));
         }
     });
     let mut options = options(&url);
     options.http2 = true;
-    let app = App::with(options);
+    let app = ForwardApp::with(options);
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": "two"}));
-    assert_eq!(*seen.lock().unwrap(), [Version::HTTP_2]);
+    assert_eq!(*versions.lock().unwrap(), [Version::HTTP_2]);
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_unix_socket_is_a_target() {
+async fn a_service_can_listen_on_a_unix_socket() {
     use callgate_test_support::fake_service::{Handler, ReceivedRequest, ServiceLog, serve};
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("service.sock");
     let listener = tokio::net::UnixListener::bind(&path).unwrap();
     let log = ServiceLog::default();
-    let handler: Handler = Arc::new(|seen: &ReceivedRequest| seen.result(json!("here")));
+    let handler: Handler = Arc::new(|request: &ReceivedRequest| request.result(json!("here")));
     let shared_log = log.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(serve(stream, shared_log.clone(), Arc::clone(&handler)));
         }
     });
-    let app = App::new(&format!("unix:{}:/rpc", path.display()));
+    let app = ForwardApp::new(&format!("unix:{}:/rpc", path.display()));
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": "here"}));
     assert_eq!(log.requests()[0].request_line, "POST /rpc HTTP/1.1");
     assert_eq!(log.requests()[0].headers["host"], "localhost");
     drop(directory);
-    let gone = App::new("unix:/nonexistent/service.sock");
-    let (text, _) = gone.text("order_get", json!({"id": 1})).await;
+    let missing = ForwardApp::new("unix:/nonexistent/service.sock");
+    let (text, _) = missing.text("order_get", json!({"id": 1})).await;
     assert!(text.contains("cannot be reached. Nothing was run"), "{text}");
 }

@@ -49,16 +49,16 @@ fn names(page: &str) -> Vec<String> {
 }
 
 /// Replies like the recorded site.
-fn site(seen: &ReceivedRequest) -> FakeResponse {
-    let who = seen.headers.get("authorization").map_or("", String::as_str);
+fn site(request: &ReceivedRequest) -> FakeResponse {
+    let authorization = request.headers.get("authorization").map_or("", String::as_str);
     let json = |page: &str| FakeResponse::text(200, "application/json", page);
-    match (seen.request_line.as_str(), who) {
+    match (request.request_line.as_str(), authorization) {
         ("GET /mcp/tools/list HTTP/1.1", "Bearer of-ada") => json(&ADA_1),
         ("GET /mcp/tools/list?cursor=NTA%3D HTTP/1.1", "Bearer of-ada") => json(&ADA_2),
         ("GET /mcp/tools/list HTTP/1.1", "Bearer of-bob") => json(&BOB),
         ("GET /mcp/tools/list HTTP/1.1", "") => FakeResponse::text(403, "text/html", PAGE),
         ("GET /mcp/tools/list HTTP/1.1", _) => FakeResponse::text(401, "text/html", PAGE),
-        ("POST /jsonrpc HTTP/1.1", "Bearer of-ada") => seen.result(json!("done")),
+        ("POST /jsonrpc HTTP/1.1", "Bearer of-ada") => request.result(json!("done")),
         ("POST /jsonrpc HTTP/1.1", _) => json(&DENIED),
         other => panic!("{other:?}"),
     }
@@ -66,26 +66,30 @@ fn site(seen: &ReceivedRequest) -> FakeResponse {
 
 /// The credentials by user id: 7 is ada, 8 is bob, and 9 is eve, whose credential is wrong. Other users have none.
 #[derive(Debug)]
-struct Vault(Mutex<HashMap<i64, &'static str>>);
+struct UserCredentials(Mutex<HashMap<i64, &'static str>>);
 
-impl Credentials for Vault {
+impl Credentials for UserCredentials {
     fn of<'a>(
         &'a self,
         caller: &'a Caller,
     ) -> BoxFuture<'a, Result<Option<Secret>, CredentialError>> {
-        let all = self.0.lock().unwrap();
-        let own = caller.user.as_ref().and_then(|user| all.get(&user.id));
-        Box::pin(std::future::ready(Ok(own.and_then(|own| Secret::new(own)))))
+        let credentials = self.0.lock().unwrap();
+        let credential = caller.user.as_ref().and_then(|user| credentials.get(&user.id));
+        Box::pin(std::future::ready(Ok(credential.and_then(|credential| Secret::new(credential)))))
     }
 }
 
-fn vault() -> Arc<Vault> {
-    Arc::new(Vault(Mutex::new(HashMap::from([(7, "of-ada"), (8, "of-bob"), (9, "wrong")]))))
+fn user_credentials() -> Arc<UserCredentials> {
+    Arc::new(UserCredentials(Mutex::new(HashMap::from([
+        (7, "of-ada"),
+        (8, "of-bob"),
+        (9, "wrong"),
+    ]))))
 }
 
 /// The token of a caller is the name of the user.
 #[derive(Debug)]
-struct ByName;
+struct AuthenticateByName;
 
 fn named(name: &str) -> Caller {
     match name {
@@ -97,7 +101,7 @@ fn named(name: &str) -> Caller {
     }
 }
 
-impl Authenticate for ByName {
+impl Authenticate for AuthenticateByName {
     fn authenticate<'a>(
         &'a self,
         request: &'a Parts,
@@ -114,9 +118,13 @@ fn described_by(mut options: ForwardOptions, source: MethodListSource) -> Forwar
 
 fn drupal(fake: &FakeService, missing: MissingCredential) -> ForwardOptions {
     let location = CredentialLocation::Header(header_name("Authorization").unwrap());
-    let how = CredentialOptions { location, prefix: "Bearer ".to_owned(), missing, oauth: None };
+    let credential =
+        CredentialOptions { location, prefix: "Bearer ".to_owned(), missing, oauth: None };
     let options = options(&format!("http://{}/jsonrpc", fake.address));
-    described_by(options.credential(how, vault()).unwrap(), MethodListSource::JsonRpcMcp)
+    described_by(
+        options.credential(credential, user_credentials()).unwrap(),
+        MethodListSource::JsonRpcMcp,
+    )
 }
 
 /// Returns a gateway with all methods that ada sees at the site.
@@ -133,19 +141,19 @@ fn gateway_with_prefix(options: ForwardOptions, prefix: &str) -> Callgate {
     Callgate::builder()
         .upstream("drupal", Forward::new("drupal", options).unwrap())
         .upstream_methods(methods.collect::<Vec<_>>())
-        .authenticate(ByName)
+        .authenticate(AuthenticateByName)
         .build()
         .unwrap()
 }
 
-async fn send(gateway: &Callgate, who: &str, path: &str, body: Option<Value>) -> Value {
+async fn send(gateway: &Callgate, caller: &str, path: &str, body: Option<Value>) -> Value {
     let request = match &body {
         Some(_) => Request::post(path).header("host", "localhost"),
         None => Request::get(path).header("host", "localhost"),
     };
-    let request = match who {
+    let request = match caller {
         "" => request,
-        who => request.header("authorization", format!("Bearer {who}")),
+        caller => request.header("authorization", format!("Bearer {caller}")),
     };
     let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
     let response = gateway.router().oneshot(request.body(body).unwrap()).await.unwrap();
@@ -154,14 +162,14 @@ async fn send(gateway: &Callgate, who: &str, path: &str, body: Option<Value>) ->
 }
 
 /// Returns the number of tools that a user sees at each endpoint.
-async fn counts(gateway: &Callgate, who: &str) -> [usize; 3] {
+async fn counts(gateway: &Callgate, caller: &str) -> [usize; 3] {
     let rpc = |method: &str| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {}});
     let length = |list: &Value| list.as_array().unwrap().len();
-    let listed = send(gateway, who, "/mcp", Some(rpc("tools/list"))).await;
-    let document = send(gateway, who, "/jsonrpc", Some(rpc("rpc.discover"))).await;
+    let listed = send(gateway, caller, "/mcp", Some(rpc("tools/list"))).await;
+    let document = send(gateway, caller, "/jsonrpc", Some(rpc("rpc.discover"))).await;
     let (mut rest, mut path) = (0, "/mcp/tools/list".to_owned());
     loop {
-        let page = send(gateway, who, &path, None).await;
+        let page = send(gateway, caller, &path, None).await;
         rest += length(&page["tools"]);
         match page["nextCursor"].as_str() {
             Some(cursor) => path = format!("/mcp/tools/list?cursor={cursor}"),
@@ -171,7 +179,7 @@ async fn counts(gateway: &Callgate, who: &str) -> [usize; 3] {
     [rest, length(&listed["result"]["tools"]), length(&document["result"]["methods"])]
 }
 
-async fn seen_by(gateway: &Callgate, caller: Caller) -> Vec<String> {
+async fn visible_methods(gateway: &Callgate, caller: Caller) -> Vec<String> {
     let gateway = gateway.gateway();
     gateway.as_caller(gateway.prepare(caller).await).methods()
 }
@@ -186,9 +194,9 @@ async fn each_user_sees_the_methods_that_drupal_lists_for_them() {
     assert_eq!(counts(&gateway, "dan").await, [0; 3], "he has no credential");
     assert_eq!(counts(&gateway, "").await, [0; 3]);
     assert_eq!(fake.log.requests().len(), 4, "two pages for ada, one for bob, one for eve");
-    let mut bobs = names(&BOB);
-    bobs.sort();
-    assert_eq!(seen_by(&gateway, named("bob")).await, bobs);
+    let mut expected = names(&BOB);
+    expected.sort();
+    assert_eq!(visible_methods(&gateway, named("bob")).await, expected);
 }
 
 #[tokio::test]
@@ -205,28 +213,28 @@ async fn methods_are_listed_and_denied_by_their_names_at_the_service() {
 }
 
 #[tokio::test]
-async fn methods_that_drupal_does_not_list_look_unknown_and_are_not_sent() {
+async fn methods_that_drupal_does_not_list_are_reported_as_unknown_and_not_called() {
     let fake = FakeService::start(site).await;
     let gateway = gateway(drupal(&fake, MissingCredential::Refuse));
     let hidden = names(&ADA_2).into_iter().find(|id| !names(&BOB).contains(id)).unwrap();
-    let mut told = Vec::new();
+    let mut replies = Vec::new();
     for id in [hidden.as_str(), "no.such"] {
         let call = json!({"name": id, "arguments": {}});
         let describe = format!("/mcp/tools/describe?name={id}");
         let envelope = json!({"jsonrpc": "2.0", "id": 1, "method": id, "params": {}});
-        told.push([
+        replies.push([
             send(&gateway, "bob", "/mcp/tools/invoke", Some(call)).await,
             send(&gateway, "bob", &describe, None).await,
             send(&gateway, "bob", &format!("/mcp/tools/{id}"), Some(envelope.clone())).await,
             send(&gateway, "bob", "/jsonrpc", Some(envelope)).await,
         ]);
     }
-    let hide = |told: &[Value; 4], id: &str| format!("{told:?}").replace(id, "ID");
-    assert_eq!(hide(&told[0], &hidden), hide(&told[1], "no.such"));
+    let hide = |replies: &[Value; 4], id: &str| format!("{replies:?}").replace(id, "ID");
+    assert_eq!(hide(&replies[0], &hidden), hide(&replies[1], "no.such"));
     assert!(
-        told[0][0]["error"]["message"].as_str().unwrap().contains("not found or access denied")
+        replies[0][0]["error"]["message"].as_str().unwrap().contains("not found or access denied")
     );
-    assert!(fake.log.requests().iter().all(|seen| seen.request_line.starts_with("GET ")));
+    assert!(fake.log.requests().iter().all(|request| request.request_line.starts_with("GET ")));
 }
 
 #[tokio::test]
@@ -234,93 +242,100 @@ async fn a_method_that_drupal_denies_is_no_longer_listed() {
     let fake = FakeService::start(site).await;
     let gateway = gateway(drupal(&fake, MissingCredential::Refuse));
     let id = names(&BOB)[0].clone();
-    assert!(seen_by(&gateway, named("bob")).await.contains(&id));
+    assert!(visible_methods(&gateway, named("bob")).await.contains(&id));
     assert!(gateway.as_caller(named("bob")).call(&id, json!({})).await.is_err());
-    let left = seen_by(&gateway, named("bob")).await;
-    assert_eq!((left.len(), left.contains(&id)), (24, false));
-    assert!(seen_by(&gateway, named("ada")).await.contains(&id), "other users still see it");
+    let remaining = visible_methods(&gateway, named("bob")).await;
+    assert_eq!((remaining.len(), remaining.contains(&id)), (24, false));
+    assert!(
+        visible_methods(&gateway, named("ada")).await.contains(&id),
+        "other users still see it"
+    );
 }
 
 #[tokio::test]
 async fn callers_without_a_credential_share_a_list() {
-    let fake = FakeService::start(|seen| match seen.headers.get("authorization") {
+    let fake = FakeService::start(|request| match request.headers.get("authorization") {
         None => FakeResponse::text(200, "application/json", BOB.as_str()),
         Some(_) => FakeResponse::text(200, "application/json", ADA_2.as_str()),
     })
     .await;
     let gateway = gateway(drupal(&fake, MissingCredential::Anonymous));
-    assert_eq!(seen_by(&gateway, Caller::anonymous()).await.len(), 25);
-    assert_eq!(seen_by(&gateway, named("dan")).await.len(), 25);
+    assert_eq!(visible_methods(&gateway, Caller::anonymous()).await.len(), 25);
+    assert_eq!(visible_methods(&gateway, named("dan")).await.len(), 25);
     assert_eq!(fake.log.requests().len(), 1);
-    assert_eq!(seen_by(&gateway, named("ada")).await.len(), 36);
+    assert_eq!(visible_methods(&gateway, named("ada")).await.len(), 36);
 }
 
 #[tokio::test]
 async fn invalid_or_endless_pages_are_an_error() {
-    let answer = Arc::new(AtomicUsize::new(0));
-    let now = Arc::clone(&answer);
-    let fake = FakeService::start(move |seen| match now.load(Ordering::SeqCst) {
+    let case = Arc::new(AtomicUsize::new(0));
+    let current_case = Arc::clone(&case);
+    let fake = FakeService::start(move |request| match current_case.load(Ordering::SeqCst) {
         0 => FakeResponse::text(503, "text/html", PAGE),
         1 => FakeResponse::text(200, "text/html", PAGE),
         2 => FakeResponse::json(404, json!({"error": "no module"})),
         3 => FakeResponse::json(200, json!({"tools": null})),
         4 => FakeResponse::json(200, json!({"tools": [], "nextCursor": "again"})),
-        5 => FakeResponse::json(200, json!({"tools": [], "nextCursor": seen.number.to_string()})),
+        5 => {
+            FakeResponse::json(200, json!({"tools": [], "nextCursor": request.number.to_string()}))
+        }
         6 => FakeResponse::close(),
         _ => FakeResponse::json(200, json!({"tools": []})),
     })
     .await;
     let forward = Forward::new("drupal", drupal(&fake, MissingCredential::Refuse)).unwrap();
-    let lists = Upstream::method_lister(&forward).unwrap();
-    let mut told = Vec::new();
+    let lister = Upstream::method_lister(&forward).unwrap();
+    let mut errors = Vec::new();
     for number in 0..7 {
-        answer.store(number, Ordering::SeqCst);
-        told.push(lists.methods(&ada()).await.unwrap_err().to_string());
+        case.store(number, Ordering::SeqCst);
+        errors.push(lister.methods(&ada()).await.unwrap_err().to_string());
     }
-    insta::assert_debug_snapshot!(told);
-    answer.store(7, Ordering::SeqCst);
+    insta::assert_debug_snapshot!(errors);
+    case.store(7, Ordering::SeqCst);
     let empty = CallerMethods::Listed(Vec::new());
-    assert_eq!(lists.methods(&ada()).await.unwrap(), empty, "an empty list is valid");
+    assert_eq!(lister.methods(&ada()).await.unwrap(), empty, "an empty list is valid");
 }
 
 #[tokio::test]
-async fn an_openrpc_document_is_asked_for_with_the_callers_credential() {
+async fn an_openrpc_document_is_requested_with_the_callers_credential() {
     // The document is larger than the limit of results, which does not apply to lists.
     let document = |names: &[&str]| {
         let methods: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
         json!({"openrpc": "1.3.2", "info": {"title": "x".repeat(2000)}, "methods": methods})
     };
-    let fake = FakeService::start(move |seen| {
-        assert_eq!(seen.body["method"], "rpc.discover");
-        match seen.body["params"][0].as_str() {
-            Some("of-ada") => seen.result(document(&["a", "b"])),
-            Some("of-bob") => seen.result(document(&["a"])),
-            _ => seen.error(200, json!({"code": -32601, "message": "Method not found"})),
+    let fake = FakeService::start(move |request| {
+        assert_eq!(request.body["method"], "rpc.discover");
+        match request.body["params"][0].as_str() {
+            Some("of-ada") => request.result(document(&["a", "b"])),
+            Some("of-bob") => request.result(document(&["a"])),
+            _ => request.error(200, json!({"code": -32601, "message": "Method not found"})),
         }
     })
     .await;
-    let how = CredentialOptions {
+    let credential = CredentialOptions {
         location: CredentialLocation::FirstParam,
         prefix: String::new(),
         missing: MissingCredential::Refuse,
         oauth: None,
     };
     let options = options(&fake.url("/rpc")).params(ParamStyle::Positional);
-    let options =
-        described_by(options.credential(how, vault()).unwrap(), MethodListSource::OpenRpc);
+    let options = described_by(
+        options.credential(credential, user_credentials()).unwrap(),
+        MethodListSource::OpenRpc,
+    );
     for options in [options.clone(), options.batch()] {
         let forward = Forward::new("shop", options).unwrap();
-        let lists = Upstream::method_lister(&forward).unwrap();
-        let listed =
+        let lister = Upstream::method_lister(&forward).unwrap();
+        let expected =
             |ids: &[&str]| CallerMethods::Listed(ids.iter().map(|id| (*id).to_owned()).collect());
-        assert_eq!(lists.methods(&named("ada")).await.unwrap(), listed(&["a", "b"]));
-        assert_eq!(lists.methods(&named("bob")).await.unwrap(), listed(&["a"]));
-        let refused = lists.methods(&named("dan")).await.unwrap();
+        assert_eq!(lister.methods(&named("ada")).await.unwrap(), expected(&["a", "b"]));
+        assert_eq!(lister.methods(&named("bob")).await.unwrap(), expected(&["a"]));
+        let refused = lister.methods(&named("dan")).await.unwrap();
         assert_eq!(
             refused,
             CallerMethods::Refused("`dan` has no credential for the service".to_owned())
         );
-        let failed = lists.methods(&named("eve")).await.unwrap_err();
+        let failed = lister.methods(&named("eve")).await.unwrap_err();
         assert_eq!(failed.to_string(), "the service returned the error -32601");
     }
 }
@@ -328,21 +343,23 @@ async fn an_openrpc_document_is_asked_for_with_the_callers_credential() {
 #[tokio::test]
 async fn an_identity_changes_with_the_credential_and_does_not_reveal_it() {
     let fake = FakeService::start(site).await;
-    let vault = vault();
+    let credentials = user_credentials();
     let location = CredentialLocation::Header(header_name("Authorization").unwrap());
     let missing = MissingCredential::Refuse;
-    let how = CredentialOptions { location, prefix: "Bearer ".to_owned(), missing, oauth: None };
-    let options = options(&fake.url("/rpc")).credential(how, Arc::clone(&vault) as _).unwrap();
+    let credential =
+        CredentialOptions { location, prefix: "Bearer ".to_owned(), missing, oauth: None };
+    let options =
+        options(&fake.url("/rpc")).credential(credential, Arc::clone(&credentials) as _).unwrap();
     let options = described_by(options, MethodListSource::JsonRpcMcp);
     let forward = Forward::new("drupal", options).unwrap();
-    let lists = Upstream::method_lister(&forward).unwrap();
-    let first = lists.identity(&named("ada")).await.unwrap();
-    assert_eq!(first, lists.identity(&named("ada")).await.unwrap());
-    assert_ne!(first, lists.identity(&named("bob")).await.unwrap());
+    let lister = Upstream::method_lister(&forward).unwrap();
+    let first = lister.identity(&named("ada")).await.unwrap();
+    assert_eq!(first, lister.identity(&named("ada")).await.unwrap());
+    assert_ne!(first, lister.identity(&named("bob")).await.unwrap());
     assert!(!format!("{first:?}").contains("of-ada"));
-    vault.0.lock().unwrap().insert(7, "another");
-    assert_ne!(first, lists.identity(&named("ada")).await.unwrap());
-    assert_eq!(lists.identity(&named("dan")).await.unwrap(), None);
+    credentials.0.lock().unwrap().insert(7, "another");
+    assert_ne!(first, lister.identity(&named("ada")).await.unwrap());
+    assert_eq!(lister.identity(&named("dan")).await.unwrap(), None);
 }
 
 #[test]

@@ -13,17 +13,17 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::forward::failures::{told, without_tls};
+use crate::forward::failures::{failure_message, without_tls};
 use crate::forward::fake_web_socket::{FakeWebSocket, Peer};
 use callgate_test_support::fake_service::{FakeResponse, FakeService, unused_address};
 use callgate_test_support::tls;
 
-use crate::forward::{App, limits, options};
+use crate::forward::{ForwardApp, limits, options};
 
 #[tokio::test]
 async fn all_calls_share_one_connection() {
     let fake = FakeWebSocket::start(|_, peer| peer.echo()).await;
-    let app = App::new(&fake.url());
+    let app = ForwardApp::new(&fake.url());
     let calls = (0..200).map(|id| app.invoke("order.get", json!({"id": id})));
     for (id, (status, body)) in join_all(calls).await.into_iter().enumerate() {
         assert_eq!((status, body), (200, json!({"result": {"id": id}})));
@@ -37,7 +37,7 @@ async fn all_calls_share_one_connection() {
 }
 
 #[tokio::test]
-async fn replies_find_their_calls_in_any_order_and_other_messages_are_ignored() {
+async fn replies_are_matched_to_calls_in_any_order_and_other_messages_are_ignored() {
     let fake = FakeWebSocket::start(|_, mut peer| async move {
         let mut requests = Vec::new();
         while requests.len() < 3 {
@@ -61,7 +61,7 @@ async fn replies_find_their_calls_in_any_order_and_other_messages_are_ignored() 
     for ids in [IdFormat::String, IdFormat::Number] {
         let mut options = options(&fake.url());
         options.id_format = ids;
-        let app = App::with(options);
+        let app = ForwardApp::with(options);
         let calls = (1..4).map(|id| app.invoke("order.get", json!({"id": id})));
         let results: Vec<Value> = join_all(calls).await.into_iter().map(|(_, body)| body).collect();
         assert_eq!(results, [1, 2, 3].map(|id| json!({"result": id})), "{ids:?}");
@@ -69,7 +69,7 @@ async fn replies_find_their_calls_in_any_order_and_other_messages_are_ignored() 
 }
 
 #[tokio::test]
-async fn an_error_without_an_id_is_for_the_only_call() {
+async fn an_error_without_an_id_is_matched_to_the_only_call() {
     let fake = FakeWebSocket::start(|_, mut peer| async move {
         peer.next().await;
         let error = json!({"code": -32600, "message": "Invalid Request"});
@@ -77,13 +77,13 @@ async fn an_error_without_an_id_is_for_the_only_call() {
         peer.echo().await;
     })
     .await;
-    let app = App::new(&fake.url());
+    let app = ForwardApp::new(&fake.url());
     let (text, _) = app.text("order_get", json!({"id": 1})).await;
     assert_eq!(text, "Invalid Request (code -32600)");
 }
 
 #[tokio::test]
-async fn the_handshake_has_the_headers_and_the_path() {
+async fn the_handshake_contains_the_configured_headers_and_the_path() {
     let fake = FakeWebSocket::start(|_, peer| peer.echo()).await;
     let options = options(&fake.url())
         .basic("gate", "s3cret")
@@ -92,9 +92,9 @@ async fn the_handshake_has_the_headers_and_the_path() {
         .unwrap()
         .header("Sec-WebSocket-Extensions", "permessage-deflate")
         .unwrap();
-    let app = App::with(options);
+    let app = ForwardApp::with(options);
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.0, 200);
-    let (path, headers) = &fake.log.opened()[0];
+    let (path, headers) = &fake.log.upgrade_requests()[0];
     assert_eq!(path, "/rpc?key=1");
     assert_eq!(headers["authorization"], "Basic Z2F0ZTpzM2NyZXQ=");
     assert_eq!(headers["x-team"], "blue");
@@ -112,13 +112,13 @@ async fn pings_are_answered() {
         peer.echo().await;
     })
     .await;
-    let app = App::new(&fake.url());
+    let app = ForwardApp::new(&fake.url());
     let (_, body) = app.invoke("order.get", json!({"id": 1})).await;
     assert_eq!(body, json!({"result": "are you there?"}));
 }
 
 #[tokio::test]
-async fn tls_and_a_service_with_a_certificate() {
+async fn a_service_over_tls_is_called_only_if_its_certificate_is_trusted() {
     let (acceptor, authority) = tls::localhost(&["h2", "http/1.1"]);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("wss://localhost:{}/", listener.local_addr().unwrap().port());
@@ -135,18 +135,18 @@ async fn tls_and_a_service_with_a_certificate() {
             });
         }
     });
-    let app = App::with(options(&url).ca_certificates(authority.as_bytes()).unwrap());
+    let app = ForwardApp::with(options(&url).ca_certificates(authority.as_bytes()).unwrap());
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": "safe"}));
-    let stranger = App::new(&url);
-    assert_eq!(stranger.invoke("order.get", json!({"id": 1})).await.0, 500);
-    assert_eq!(stranger.count(CallOutcome::Untrusted), 1);
+    let app_without_authority = ForwardApp::new(&url);
+    assert_eq!(app_without_authority.invoke("order.get", json!({"id": 1})).await.0, 500);
+    assert_eq!(app_without_authority.count(CallOutcome::Untrusted), 1);
 }
 
 #[tokio::test]
 async fn failed_websocket_handshakes_are_classified() {
     let accept = "HTTP/1.1 101 Some\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                   Sec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n\r\n";
-    let answers = [
+    let responses = [
         (CallOutcome::Refused, FakeResponse::text(401, "text/html", "<h1>Who?</h1>")),
         (CallOutcome::NoWebSocket, FakeResponse::text(404, "text/html", "<h1>Where?</h1>")),
         (CallOutcome::NoWebSocket, FakeResponse::text(200, "application/json", "{}")),
@@ -158,25 +158,25 @@ async fn failed_websocket_handshakes_are_classified() {
         (CallOutcome::NoHttp, FakeResponse::raw("220 mail.example ESMTP\r\n").and_close()),
     ];
     let mut table = String::new();
-    for (outcome, act) in answers {
-        let act = std::sync::Mutex::new(Some(act));
-        let fake = FakeService::start(move |_| act.lock().unwrap().take().unwrap()).await;
-        let app = App::new(&format!("ws://{}/rpc", fake.address));
-        table.push_str(&told(&app, outcome).await);
+    for (outcome, response) in responses {
+        let response = std::sync::Mutex::new(Some(response));
+        let fake = FakeService::start(move |_| response.lock().unwrap().take().unwrap()).await;
+        let app = ForwardApp::new(&format!("ws://{}/rpc", fake.address));
+        table.push_str(&failure_message(&app, outcome).await);
     }
     let silent = FakeService::start(|_| FakeResponse::close()).await;
-    let app = App::new(&format!("ws://{}/rpc", silent.address));
-    table.push_str(&told(&app, CallOutcome::Unreachable).await);
-    let app = App::new(&format!("wss://{}/", without_tls().await));
-    table.push_str(&told(&app, CallOutcome::Untrusted).await);
+    let app = ForwardApp::new(&format!("ws://{}/rpc", silent.address));
+    table.push_str(&failure_message(&app, CallOutcome::Unreachable).await);
+    let app = ForwardApp::new(&format!("wss://{}/", without_tls().await));
+    table.push_str(&failure_message(&app, CallOutcome::Untrusted).await);
     insta::assert_snapshot!(table);
 }
 
 #[tokio::test]
-async fn a_handshake_without_an_answer_is_no_connection_for_all_who_wait() {
+async fn a_handshake_without_a_response_fails_all_waiting_calls() {
     let fake = FakeService::start(|_| FakeResponse::hang()).await;
     let limits = ForwardLimits { connect: Duration::from_millis(300), ..limits() };
-    let app = App::with(options(&format!("ws://{}/", fake.address)).limits(limits));
+    let app = ForwardApp::with(options(&format!("ws://{}/", fake.address)).limits(limits));
     let calls = (0..3).map(|id| app.text("order_delete", json!({"id": id})));
     for (text, _) in join_all(calls).await {
         assert!(text.contains("cannot be reached. Nothing was run"), "{text}");
@@ -185,11 +185,11 @@ async fn a_handshake_without_an_answer_is_no_connection_for_all_who_wait() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_away_is_left_alone_and_found_again() {
+async fn readyz_names_an_unreachable_websocket_service_until_it_recovers() {
     let address = unused_address().await;
     let breaker = BreakerLimits { failures: 2, pause: Duration::ZERO };
     let limits = ForwardLimits { breaker, ..limits() };
-    let app = App::with(options(&format!("ws://{address}/")).limits(limits));
+    let app = ForwardApp::with(options(&format!("ws://{address}/")).limits(limits));
     for _ in 0..2 {
         assert_eq!(app.invoke("order.delete", json!({"id": 1})).await.0, 500);
     }
@@ -213,15 +213,15 @@ async fn breaking() -> FakeWebSocket {
 }
 
 #[tokio::test]
-async fn requests_written_to_a_closed_connection_fail() {
+async fn after_a_broken_connection_only_read_only_requests_are_retried() {
     let fake = breaking().await;
-    let app = App::new(&fake.url());
+    let app = ForwardApp::new(&fake.url());
     assert_eq!(app.invoke("order.get", json!({"id": 1})).await.1, json!({"result": {"id": 1}}));
     assert_eq!((fake.log.requests().len(), app.retries()), (2, 1));
 
     let fake = breaking().await;
-    let app = App::new(&fake.url());
-    insta::assert_snapshot!(told(&app, CallOutcome::Broken).await, @"broken: The service behind this tool closed the connection without a response. The method may have run: check before you try again. (error id ID)");
+    let app = ForwardApp::new(&fake.url());
+    insta::assert_snapshot!(failure_message(&app, CallOutcome::Broken).await, @"broken: The service behind this tool closed the connection without a response. The method may have run: check before you try again. (error id ID)");
     assert_eq!((fake.log.requests().len(), app.retries()), (1, 0));
     assert_eq!(
         app.invoke("order.delete", json!({"id": 2})).await.0,
@@ -231,7 +231,7 @@ async fn requests_written_to_a_closed_connection_fail() {
 }
 
 #[tokio::test]
-async fn a_connection_that_ended_while_idle_costs_nobody_anything() {
+async fn a_connection_that_closed_while_idle_does_not_fail_a_call() {
     let fake = FakeWebSocket::start(|_, mut peer| async move {
         let request = peer.next().await.unwrap();
         peer.result(&request, json!(1)).await;
@@ -240,7 +240,7 @@ async fn a_connection_that_ended_while_idle_costs_nobody_anything() {
         peer.next().await;
     })
     .await;
-    let app = App::new(&fake.url());
+    let app = ForwardApp::new(&fake.url());
     for id in 0..10 {
         assert_eq!(app.invoke("order.delete", json!({"id": id})).await.0, 200, "{id}");
         fake.log.wait_for_disconnects(id + 1).await;
@@ -263,7 +263,7 @@ async fn late() -> FakeWebSocket {
 #[tokio::test]
 async fn a_late_reply_is_ignored() {
     let fake = late().await;
-    let app = App::impatient(&fake.url(), Duration::from_millis(500));
+    let app = ForwardApp::with_timeout(&fake.url(), Duration::from_millis(500));
     let (text, _) = app.text("order_get", json!({"id": 1})).await;
     assert!(text.contains("did not respond within 500ms"), "{text}");
     assert_eq!(app.invoke("order.get", json!({"id": 2})).await.1, json!({"result": "mine"}));
@@ -272,9 +272,9 @@ async fn a_late_reply_is_ignored() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_leaves_the_others_alone() {
+async fn dropping_a_call_does_not_affect_other_calls() {
     let fake = late().await;
-    let app = Arc::new(App::new(&fake.url()));
+    let app = Arc::new(ForwardApp::new(&fake.url()));
     let calling = tokio::spawn({
         let app = Arc::clone(&app);
         async move { app.invoke("order.delete", json!({"id": 1})).await }
@@ -288,7 +288,7 @@ async fn a_call_that_is_dropped_leaves_the_others_alone() {
 }
 
 #[tokio::test]
-async fn an_answer_beyond_the_limit_ends_the_connection() {
+async fn a_reply_beyond_the_limit_closes_the_connection() {
     let fake = FakeWebSocket::start(|number, mut peer: Peer| async move {
         let count = 1 + number % 2;
         for _ in 0..count {
@@ -298,8 +298,8 @@ async fn an_answer_beyond_the_limit_ends_the_connection() {
         peer.next().await;
     })
     .await;
-    let app = App::new(&fake.url());
-    let mut table = told(&app, CallOutcome::TooLarge).await;
+    let app = ForwardApp::new(&fake.url());
+    let mut table = failure_message(&app, CallOutcome::TooLarge).await;
     fake.log.wait_for_disconnects(1).await;
     let calls = (0..2).map(|id| app.text("order_delete", json!({"id": id})));
     for (text, _) in join_all(calls).await {
@@ -311,7 +311,7 @@ async fn an_answer_beyond_the_limit_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn a_service_that_does_not_read_holds_up_no_replies() {
+async fn replies_are_read_while_the_service_does_not_read_requests() {
     // The service reads the second request only after its first reply is sent. Until then, the buffers of both sides
     // are full.
     let fake = FakeWebSocket::start(|_, mut peer: Peer| async move {
@@ -325,7 +325,7 @@ async fn a_service_that_does_not_read_holds_up_no_replies() {
     })
     .await;
     let limits = ForwardLimits { result_bytes: 1_000_000, ..limits() };
-    let app = App::with(options(&fake.url()).limits(limits));
+    let app = ForwardApp::with(options(&fake.url()).limits(limits));
     let note = "n".repeat(900_000);
     let calls = (0..20).map(|id| app.invoke("order.get", json!({"id": id, "note": note})));
     let replies = join_all(calls).await;
@@ -333,7 +333,7 @@ async fn a_service_that_does_not_read_holds_up_no_replies() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_reset_within_an_answer_is_one_that_ended() {
+async fn a_connection_that_closes_within_a_reply_is_reported_as_broken() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -347,8 +347,8 @@ async fn a_connection_that_is_reset_within_an_answer_is_one_that_ended() {
             let _ = stream.read_to_end(&mut Vec::new()).await;
         }
     });
-    let app = App::new(&url);
-    told(&app, CallOutcome::Broken).await;
+    let app = ForwardApp::new(&url);
+    failure_message(&app, CallOutcome::Broken).await;
 }
 
 #[test]

@@ -27,12 +27,12 @@ async fn a_malformed_header_is_401_and_no_panic() {
             .unwrap();
         assert_eq!(app.send(request).await.status, StatusCode::UNAUTHORIZED, "{value}");
     }
-    let two = request("GET", "", "/mcp/tools/list")
+    let duplicate = request("GET", "", "/mcp/tools/list")
         .header("authorization", "Bearer admin")
         .header("authorization", "Bearer reader")
         .body(Body::empty())
         .unwrap();
-    assert_eq!(app.send(two).await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(app.send(duplicate).await.status, StatusCode::UNAUTHORIZED);
     let lower = request("GET", "", "/mcp/tools/list")
         .header("authorization", "bearer admin")
         .body(Body::empty())
@@ -62,7 +62,7 @@ async fn with_require_auth_everything_but_health_and_discovery_needs_a_token() {
 
 /// After a 401, clients search for OAuth. The result decides what they show to people.
 #[tokio::test]
-async fn clients_that_look_for_oauth_are_told_that_there_is_none() {
+async fn oauth_discovery_is_404_and_registration_is_refused() {
     for require_auth in [false, true] {
         let app = App::with(application(), options(|options| options.require_auth = require_auth));
         for token in ["", "nobody", "reader"] {
@@ -86,14 +86,14 @@ async fn clients_that_look_for_oauth_are_told_that_there_is_none() {
 }
 
 #[tokio::test]
-async fn without_require_auth_anonymous_is_a_caller_like_others() {
+async fn without_require_auth_a_denied_anonymous_call_is_404() {
     let app = App::new();
     let reply = app.invoke("", "content.article.delete", json!({"id": 1})).await;
     assert_eq!(reply.error_code(), (404, "tool_not_found".to_owned()));
 }
 
 #[tokio::test]
-async fn a_token_in_the_url_is_no_credential() {
+async fn a_token_in_the_url_is_ignored() {
     let app = App::with(application(), options(|options| options.require_auth = true));
     let reply = app.get("", "/mcp/tools/list?token=admin&access_token=admin").await;
     assert_eq!(reply.status, StatusCode::UNAUTHORIZED);

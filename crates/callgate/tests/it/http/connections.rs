@@ -16,18 +16,18 @@ const BOB: [u8; 4] = [127, 0, 0, 3];
 const LARGE: usize = 30_000_000;
 
 /// A server with the methods `large` and `slow`. `slow` ends when there is a permit.
-struct Slow {
+struct SlowServer {
     app: App,
     permits: Arc<Semaphore>,
 }
 
-impl Slow {
+impl SlowServer {
     fn new(options: HttpOptions) -> Self {
         let permits = Arc::new(Semaphore::new(0));
-        let each = Arc::clone(&permits);
+        let shared_permits = Arc::clone(&permits);
         let mut local = application();
         local.method(method("slow"), move |_, _: Value| {
-            let permits = Arc::clone(&each);
+            let permits = Arc::clone(&shared_permits);
             async move {
                 permits.acquire().await.unwrap().forget();
                 Ok::<_, Error>("done")
@@ -75,8 +75,8 @@ const CALL: &str = "POST /mcp/tools/invoke";
 const SLOW: &str = r#"{"name":"slow","arguments":{}}"#;
 
 #[tokio::test]
-async fn silent_connections_of_one_address_make_room_for_others() {
-    let (server, _) = Slow::new(options(|_| {})).listen(16).await;
+async fn silent_connections_of_one_address_do_not_block_other_addresses() {
+    let (server, _) = SlowServer::new(options(|_| {})).listen(16).await;
     let mut silent = Vec::new();
     for number in 0..64 {
         let mut stream = connect(ALICE, server).await;
@@ -92,8 +92,8 @@ async fn silent_connections_of_one_address_make_room_for_others() {
 }
 
 #[tokio::test]
-async fn requests_in_progress_are_kept_and_others_are_503_but_for_health() {
-    let (server, permits) = Slow::new(options(|_| {})).listen(2).await;
+async fn requests_in_progress_continue_and_new_ones_are_503_except_for_health() {
+    let (server, permits) = SlowServer::new(options(|_| {})).listen(2).await;
     let running = [send(ALICE, server, CALL, SLOW).await, send(ALICE, server, CALL, SLOW).await];
     // When a third connection of the same address is refused, the server has read both requests.
     let refused = async || reply(send(ALICE, server, LIST, "").await).await;
@@ -112,7 +112,7 @@ async fn requests_in_progress_are_kept_and_others_are_503_but_for_health() {
 
 #[tokio::test]
 async fn a_response_that_is_being_sent_is_not_cut_off() {
-    let (server, _) = Slow::new(options(|_| {})).listen(2).await;
+    let (server, _) = SlowServer::new(options(|_| {})).listen(2).await;
     let call = r#"{"name":"large","arguments":{}}"#;
     let mut large = [send(ALICE, server, CALL, call).await, send(ALICE, server, CALL, call).await];
     for stream in &mut large {
@@ -121,16 +121,16 @@ async fn a_response_that_is_being_sent_is_not_cut_off() {
     let refused = reply(send(BOB, server, LIST, "").await).await;
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
     for stream in large {
-        let whole = reply(stream).await;
-        assert_eq!(whole.matches('x').count(), LARGE);
+        let text = reply(stream).await;
+        assert_eq!(text.matches('x').count(), LARGE);
     }
     let listed = reply(send(BOB, server, LIST, "").await).await;
     assert!(listed.starts_with("HTTP/1.1 200 "), "{listed}");
 }
 
 #[tokio::test]
-async fn one_caller_cannot_have_all_requests_in_progress() {
-    let Slow { app, permits } = Slow::new(options(|options| options.max_requests = 8));
+async fn the_concurrent_requests_of_one_caller_are_limited() {
+    let SlowServer { app, permits } = SlowServer::new(options(|options| options.max_requests = 8));
     let app = Arc::new(app);
     let call = |app: Arc<App>| async move { app.post("admin", "/mcp/tools/invoke", SLOW).await };
     let running: Vec<_> = (0..6).map(|_| tokio::spawn(call(Arc::clone(&app)))).collect();
@@ -142,14 +142,14 @@ async fn one_caller_cannot_have_all_requests_in_progress() {
     assert_eq!(app.get("reader", "/mcp/tools/list").await.status, 200);
     assert_eq!(app.get("", "/healthz").await.status, 200);
     permits.add_permits(6);
-    for each in running {
-        assert_eq!(each.await.unwrap().status, 200);
+    for call in running {
+        assert_eq!(call.await.unwrap().status, 200);
     }
     assert_eq!(app.get("admin", "/mcp/tools/list").await.status, 200);
 }
 
 #[tokio::test]
-async fn an_open_stream_is_a_request_in_progress() {
+async fn an_open_stream_counts_as_a_request_in_progress() {
     let app = App::with(application(), options(|options| options.max_requests = 4));
     let listen = r#"{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
     let mut streams = Vec::new();

@@ -86,8 +86,8 @@ async fn an_error_of_the_method_is_500_with_its_message_code_and_data() {
             }})
         )
     );
-    let wordless = app.invoke("", "outcome.rpc_error_without_words", json!({})).await;
-    assert_eq!(wordless.json()["error"]["message"], "Tool execution failed");
+    let without_message = app.invoke("", "outcome.rpc_error_without_words", json!({})).await;
+    assert_eq!(without_message.json()["error"]["message"], "Tool execution failed");
 }
 
 #[tokio::test]
@@ -142,6 +142,6 @@ async fn invalid_arguments_are_400_with_the_reason() {
         )
     );
     let body = r#"{"name":"content.article.read","arguments":{"id":1,"id":2}}"#;
-    let twice = app.post("reader", "/mcp/tools/invoke", body).await;
-    assert_eq!(twice.error_code(), (400, "invalid_arguments".to_owned()));
+    let duplicate = app.post("reader", "/mcp/tools/invoke", body).await;
+    assert_eq!(duplicate.error_code(), (400, "invalid_arguments".to_owned()));
 }

@@ -65,7 +65,7 @@ async fn a_call_by_name_and_by_position_runs() {
 }
 
 #[tokio::test]
-async fn content_comes_as_the_other_faces_without_mcp_give_it() {
+async fn content_has_the_same_format_as_over_rest() {
     let mut local = Local::default();
     local.content_method(method("words"), async |_, _: Value| {
         Ok::<_, Error>(Content::text("some words"))
@@ -77,7 +77,7 @@ async fn content_comes_as_the_other_faces_without_mcp_give_it() {
 }
 
 #[tokio::test]
-async fn a_notification_runs_and_has_no_reply_whatever_happens() {
+async fn a_notification_has_no_reply_even_if_it_fails() {
     let (app, count) = counting();
     let reply = app.rpc("", notification("count", json!([3]))).await;
     assert_eq!((reply.status, reply.text.as_str()), (StatusCode::NO_CONTENT, ""));
@@ -171,10 +171,11 @@ async fn a_batch_has_1_to_100_members() {
 }
 
 #[tokio::test]
-async fn what_is_not_json_is_a_parse_error() {
+async fn a_body_that_is_not_json_is_a_parse_error() {
     let app = App::new();
-    let cut = r#"[{"jsonrpc":"2.0","method":"outcome.null","id":1},{"jsonrpc":"2.0","method"]"#;
-    for body in ["", "{", "[", "[1,]", cut, "\u{feff}{}", "{} {}"] {
+    let truncated =
+        r#"[{"jsonrpc":"2.0","method":"outcome.null","id":1},{"jsonrpc":"2.0","method"]"#;
+    for body in ["", "{", "[", "[1,]", truncated, "\u{feff}{}", "{} {}"] {
         let reply = app.post("", PATH, body).await;
         assert_eq!(
             (&error_of(&reply)["code"], &reply.json()["id"]),
@@ -189,7 +190,7 @@ async fn what_is_not_json_is_a_parse_error() {
 }
 
 #[tokio::test]
-async fn what_is_no_request_is_invalid() {
+async fn json_that_is_not_a_request_is_an_invalid_request() {
     let app = App::new();
     for body in ["1", "null", "{}", r#"{"jsonrpc":"1.0","method":"outcome.null","id":1}"#] {
         let reply = app.post("", PATH, body).await;
@@ -225,7 +226,7 @@ async fn duplicate_keys_are_refused() {
 }
 
 #[tokio::test]
-async fn unknown_and_denied_methods_look_the_same() {
+async fn unknown_and_denied_methods_get_the_same_error() {
     let app = App::new();
     for tool in ["content.article.delete", "no.such.tool", "rpc.other"] {
         for params in [json!({"id": 1}), json!([1, 2, 3]), json!({"id": "x"})] {
@@ -275,7 +276,7 @@ async fn a_failure_has_an_error_id_and_no_secret() {
 }
 
 #[tokio::test]
-async fn a_call_ends_with_its_client() {
+async fn a_call_is_dropped_when_its_client_disconnects() {
     struct Dropped(Arc<AtomicBool>);
     impl Drop for Dropped {
         fn drop(&mut self) {
@@ -307,7 +308,7 @@ async fn a_call_ends_with_its_client() {
 }
 
 #[tokio::test]
-async fn only_post_is_taken_and_the_layers_are_those_of_the_other_faces() {
+async fn only_post_is_accepted_and_the_checks_of_all_endpoints_apply() {
     let app = App::with(application(), options(|options| options.max_body_bytes = 100));
     let reply = app.get("", PATH).await;
     assert_eq!((reply.status.as_u16(), reply.header("allow")), (405, "POST"));

@@ -11,17 +11,17 @@ use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 
 use super::*;
-use crate::log::log_everything;
+use crate::log::capture_logs;
 
 #[tokio::test]
-async fn a_body_over_the_limit_is_413_whether_it_is_announced_or_not() {
+async fn a_body_over_the_limit_is_413_with_and_without_a_content_length() {
     let app = App::with(application(), options(|options| options.max_body_bytes = 100));
     let body = format!(r#"{{"name":"open.echo","arguments":{{"value":"{}"}}}}"#, "x".repeat(200));
     for path in ["/mcp/tools/invoke", "/mcp/tools/open.echo"] {
         let reply = app.post("", path, body.clone()).await;
         assert_eq!(reply.error_code(), (413, "body_too_large".to_owned()), "{path}");
         // The body is sent in chunks, without a length.
-        let stream = Body::new(Chunks { left: 50, chunk: 10 });
+        let stream = Body::new(Chunks { remaining: 50, chunk: 10 });
         let reply = app.post("", path, stream).await;
         assert_eq!(reply.error_code(), (413, "body_too_large".to_owned()), "{path}");
     }
@@ -34,14 +34,14 @@ async fn a_body_over_the_limit_is_413_whether_it_is_announced_or_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_never_comes_is_408() {
+async fn a_body_that_never_arrives_is_408() {
     let app = App::with(application(), options(|_| {}));
-    let reply = app.post("", "/mcp/tools/invoke", Body::new(Never)).await;
+    let reply = app.post("", "/mcp/tools/invoke", Body::new(PendingBody)).await;
     assert_eq!(reply.error_code(), (408, "body_too_slow".to_owned()));
 }
 
 #[tokio::test]
-async fn deep_and_wide_arguments_are_errors_and_no_panic() {
+async fn deep_and_wide_arguments_cause_no_panic() {
     let app = App::new();
     let deep = format!(
         r#"{{"name":"open.echo","arguments":{{"value":{}{}}}}}"#,
@@ -60,7 +60,7 @@ async fn deep_and_wide_arguments_are_errors_and_no_panic() {
 }
 
 #[tokio::test]
-async fn odd_paths_and_queries_are_4xx() {
+async fn invalid_paths_and_queries_are_4xx() {
     let app = App::new();
     for path in [
         "/",
@@ -91,14 +91,14 @@ fn large(size: usize) -> (App, Arc<AtomicUsize>) {
 }
 
 /// A batch of 100 equal requests.
-fn hundred(method: &str, params: Value) -> String {
+fn batch_of_100(method: &str, params: Value) -> String {
     let request =
         |id| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params.clone()});
     (0..100).map(request).collect::<Value>().to_string()
 }
 
 /// Checks the replies to a batch of 100, and returns the number of results and the last error.
-fn bounded(reply: &Reply) -> (usize, String) {
+fn check_batch_reply(reply: &Reply) -> (usize, String) {
     assert!(reply.text.len() < 17 << 20, "{} bytes", reply.text.len());
     let replies = reply.json();
     let replies = replies.as_array().unwrap();
@@ -112,13 +112,13 @@ fn bounded(reply: &Reply) -> (usize, String) {
 #[tokio::test]
 async fn a_batch_that_reads_the_tools_a_hundred_times_is_bounded() {
     let (app, _) = large(1);
-    let body = hundred("resources/read", json!({"uri": "callgate://tools"}));
+    let body = batch_of_100("resources/read", json!({"uri": "callgate://tools"}));
     assert!(body.len() < 10_000);
-    let (results, last) = bounded(&app.post("", "/mcp", body).await);
+    let (results, last) = check_batch_reply(&app.post("", "/mcp", body).await);
     assert!((1..20).contains(&results), "{results}");
     assert!(last.contains("Nothing was run: the replies"), "{last}");
-    let body = hundred("tools/list", json!({}));
-    let (results, last) = bounded(&app.post("", "/mcp", body).await);
+    let body = batch_of_100("tools/list", json!({}));
+    let (results, last) = check_batch_reply(&app.post("", "/mcp", body).await);
     assert!((1..20).contains(&results), "{results}");
     assert!(last.contains("Nothing was run: the replies"), "{last}");
 }
@@ -164,11 +164,11 @@ async fn a_batch_of_large_results_is_bounded_and_its_last_calls_do_not_run() {
     for (size, expected) in [(50_000, 100), (400_000, 41)] {
         let (app, count) = large(size);
         for (path, body) in [
-            ("/jsonrpc", hundred("large", json!({}))),
-            ("/mcp", hundred("tools/call", json!({"name": "large", "arguments": {}}))),
+            ("/jsonrpc", batch_of_100("large", json!({}))),
+            ("/mcp", batch_of_100("tools/call", json!({"name": "large", "arguments": {}}))),
         ] {
             count.store(0, Ordering::SeqCst);
-            let (results, last) = bounded(&app.post("", path, body).await);
+            let (results, last) = check_batch_reply(&app.post("", path, body).await);
             assert_eq!(results, expected, "{path}");
             let ran = count.load(Ordering::SeqCst);
             assert!(ran == results || ran == results + 1, "{path}: {ran}");
@@ -183,18 +183,18 @@ async fn a_batch_of_large_results_is_bounded_and_its_last_calls_do_not_run() {
 }
 
 /// Answers a request, and returns how often other tasks of the thread ran meanwhile.
-async fn turns(app: &App, path: &str, body: Value) -> usize {
+async fn count_yields(app: &App, path: &str, body: Value) -> usize {
     let request = request("POST", "", path).header("mcp-protocol-version", "2025-06-18");
     let request = request.body(Body::from(body.to_string())).unwrap();
-    let (mut turns, mut reply) = (0, pin!(app.send(request)));
+    let (mut yields, mut reply) = (0, pin!(app.send(request)));
     loop {
         tokio::select! {
             biased;
             reply = &mut reply => {
                 assert_eq!(reply.status, 200, "{}", reply.text);
-                return turns;
+                return yields;
             }
-            () = tokio::task::yield_now() => turns += 1,
+            () = tokio::task::yield_now() => yields += 1,
         }
     }
 }
@@ -211,18 +211,18 @@ async fn large_arguments_and_results_are_checked_on_other_threads() {
     });
     let app = App::with(local, HttpOptions::default());
     let echo = |count: usize| json!({"name": "open.echo", "arguments": {"value": vec![1; count]}});
-    assert_eq!(turns(&app, "/mcp/tools/invoke", echo(100)).await, 0);
-    assert!(turns(&app, "/mcp/tools/invoke", echo(400_000)).await > 0);
+    assert_eq!(count_yields(&app, "/mcp/tools/invoke", echo(100)).await, 0);
+    assert!(count_yields(&app, "/mcp/tools/invoke", echo(400_000)).await > 0);
     let call = |count: usize| {
         let params = json!({"name": "filled", "arguments": {"count": count}});
         json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
     };
-    assert_eq!(turns(&app, "/mcp", call(100)).await, 0);
-    assert!(turns(&app, "/mcp", call(400_000)).await > 0);
+    assert_eq!(count_yields(&app, "/mcp", call(100)).await, 0);
+    assert!(count_yields(&app, "/mcp", call(400_000)).await > 0);
     let rpc = |id| json!({"jsonrpc": "2.0", "id": id, "method": "open.echo", "params": {"value": vec![1; 2000]}});
     let batch: Value = (0..100).map(rpc).collect();
     assert!(
-        turns(&app, "/jsonrpc", batch).await > 0,
+        count_yields(&app, "/jsonrpc", batch).await > 0,
         "each request is small, but the batch is not"
     );
 }
@@ -257,8 +257,8 @@ async fn large_arguments_are_dropped_on_other_threads() {
             app.post("", "/mcp/tools/invoke", body.to_string())
         };
         assert_eq!(call("length").await.json(), json!({"result": length}));
-        let here = std::thread::current().id();
-        assert_eq!(DROPPED_BY.lock().unwrap().take().unwrap() != here, is_large);
+        let this_thread = std::thread::current().id();
+        assert_eq!(DROPPED_BY.lock().unwrap().take().unwrap() != this_thread, is_large);
         assert_eq!(call("wait").await.json(), json!({"result": length}));
         assert_eq!(call("panic").await.status, 500);
     }
@@ -289,7 +289,7 @@ async fn a_body_with_many_members_is_refused() {
 }
 
 #[tokio::test]
-async fn capabilities_and_wanted_notifications_have_a_maximum_length() {
+async fn capabilities_and_requested_notifications_have_a_maximum_length() {
     let app = App::new();
     let long = |length| json!({"elicitation": "a".repeat(length), "toolsListChanged": 1});
     let modern = |capabilities: Value, notifications: Value| {
@@ -329,7 +329,7 @@ fn with_long_text() -> Vec<(&'static str, String)> {
             "io.modelcontextprotocol/clientCapabilities": {}});
         rpc("tools/list", json!({"_meta": version}))
     };
-    let twice = |start: &str, end: &str| {
+    let duplicate_keys = |start: &str, end: &str| {
         let key = json!(long).to_string();
         format!("{start}{{{key}:1,{key}:2}}{end}")
     };
@@ -348,17 +348,20 @@ fn with_long_text() -> Vec<(&'static str, String)> {
         ("/mcp", rpc(&long, json!({}))),
         ("/mcp", modern(&long)),
         ("/mcp", json!(long).to_string()),
-        ("/mcp", twice(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":"#, "}")),
+        ("/mcp", duplicate_keys(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":"#, "}")),
         ("/jsonrpc", rpc(&long, json!({}))),
         ("/jsonrpc", rpc("content.article.read", json!({"id": long}))),
         ("/jsonrpc", rpc("typed", json!({"kind": long}))),
         ("/jsonrpc", json!(long).to_string()),
-        ("/jsonrpc", twice(r#"{"jsonrpc":"2.0","id":1,"method":"open.echo","params":"#, "}")),
+        (
+            "/jsonrpc",
+            duplicate_keys(r#"{"jsonrpc":"2.0","id":1,"method":"open.echo","params":"#, "}"),
+        ),
         ("/mcp/tools/open.echo", rpc(&long, json!({}))),
         ("/mcp/tools/invoke", call(&long, json!({})).to_string()),
         ("/mcp/tools/invoke", call("typed", json!({"kind": long})).to_string()),
-        ("/mcp/tools/invoke", twice("", "")),
-        ("/mcp/tools/invoke", twice(r#"{"name":"open.echo","arguments":"#, "}")),
+        ("/mcp/tools/invoke", duplicate_keys("", "")),
+        ("/mcp/tools/invoke", duplicate_keys(r#"{"name":"open.echo","arguments":"#, "}")),
     ]
 }
 
@@ -371,7 +374,7 @@ fn no_error_and_no_log_line_repeats_a_long_input() {
         #[expect(dead_code, reason = "`Kind` has no values")]
         kind: Kind,
     }
-    let (log, _guard) = log_everything();
+    let (log, _guard) = capture_logs();
     let mut local = application();
     local.method(method("typed").param(param("kind", "string")), async |_, _: Typed| {
         Ok::<_, Error>(1)
@@ -393,7 +396,7 @@ fn no_error_and_no_log_line_repeats_a_long_input() {
 }
 
 struct Chunks {
-    left: usize,
+    remaining: usize,
     chunk: usize,
 }
 
@@ -405,17 +408,17 @@ impl http_body::Body for Chunks {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<http_body::Frame<Self::Data>, Infallible>>> {
-        let frame = (self.left > 0).then(|| {
-            self.left -= 1;
+        let frame = (self.remaining > 0).then(|| {
+            self.remaining -= 1;
             Ok(http_body::Frame::data(bytes::Bytes::from(vec![b'{'; self.chunk])))
         });
         Poll::Ready(frame)
     }
 }
 
-struct Never;
+struct PendingBody;
 
-impl http_body::Body for Never {
+impl http_body::Body for PendingBody {
     type Data = bytes::Bytes;
     type Error = Infallible;
 
@@ -428,7 +431,7 @@ impl http_body::Body for Never {
 }
 
 #[test]
-fn a_result_that_cannot_be_checked_is_not_called_wrong() {
+fn a_result_that_cannot_be_checked_is_not_reported_as_invalid() {
     let (unblock, blocked) = std::sync::mpsc::channel::<()>();
     // The only thread that checks results is busy.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -507,7 +510,7 @@ impl Authenticate for SlowLookups {
 }
 
 #[tokio::test]
-async fn one_address_cannot_have_all_lookups_of_tokens() {
+async fn the_concurrent_token_lookups_of_one_address_are_limited() {
     let app = App::new();
     let options = options(|options| options.max_requests = 8);
     let service =
@@ -516,17 +519,20 @@ async fn one_address_cannot_have_all_lookups_of_tokens() {
         let request = request("GET", token, "/mcp/tools/list").body(Body::empty()).unwrap();
         Box::pin(service.respond(request, Some(address.into())))
     };
-    let (one, other) = ([192, 0, 2, 1], [192, 0, 2, 2]);
-    let mut waiting: Vec<_> = (0..6).map(|_| send("slow", one)).collect();
-    assert!(waiting.iter_mut().all(|each| each.now_or_never().is_none()));
-    let refused = send("slow", one).now_or_never().unwrap();
+    let (first, second) = ([192, 0, 2, 1], [192, 0, 2, 2]);
+    let mut waiting: Vec<_> = (0..6).map(|_| send("slow", first)).collect();
+    assert!(waiting.iter_mut().all(|lookup| lookup.now_or_never().is_none()));
+    let refused = send("slow", first).now_or_never().unwrap();
     assert_eq!(
         (refused.status(), &refused.headers()["retry-after"]),
         (503.try_into().unwrap(), &"2".parse().unwrap())
     );
-    let mut another = send("slow", other);
-    assert!((&mut another).now_or_never().is_none(), "another address may still look up tokens");
-    assert_eq!(send("", one).await.status(), 200, "there is no token to look up");
+    let mut lookup_of_second = send("slow", second);
+    assert!(
+        (&mut lookup_of_second).now_or_never().is_none(),
+        "another address may still look up tokens"
+    );
+    assert_eq!(send("", first).await.status(), 200, "there is no token to look up");
     drop(waiting);
-    assert!(send("slow", one).now_or_never().is_none());
+    assert!(send("slow", first).now_or_never().is_none());
 }

@@ -48,7 +48,7 @@ async fn cursors_are_accepted_padded_unpadded_escaped_and_empty() {
 }
 
 #[tokio::test]
-async fn a_bad_cursor_is_an_error_and_one_past_the_end_is_empty() {
+async fn an_invalid_cursor_is_an_error_and_a_page_past_the_end_is_empty() {
     let app = App::with(many(51), HttpOptions::default());
     // Text that is not base64, base64 of `-5`, base64 of `x`, and bytes that are not UTF-8.
     for cursor in ["%%%", "LTU=", "eA==", "%FF%FE"] {
@@ -80,8 +80,9 @@ async fn pages_are_in_order_and_contain_each_tool_once() {
 #[tokio::test]
 async fn each_caller_lists_their_own_tools() {
     let app = App::new();
-    let seen = async |caller: &str| names(&app.get(caller, "/mcp/tools/list").await);
-    let (anonymous, reader, admin) = (seen("").await, seen("reader").await, seen("admin").await);
+    let listed = async |caller: &str| names(&app.get(caller, "/mcp/tools/list").await);
+    let (anonymous, reader, admin) =
+        (listed("").await, listed("reader").await, listed("admin").await);
     assert!(!anonymous.contains(&"content.article.read".to_owned()));
     assert!(reader.contains(&"content.article.read".to_owned()));
     assert!(!reader.contains(&"content.article.delete".to_owned()));
@@ -96,7 +97,7 @@ async fn the_list_is_open_to_anonymous_callers_and_never_cached() {
 }
 
 #[tokio::test]
-async fn a_catalog_that_changes_is_seen_by_the_next_request() {
+async fn a_changed_catalog_is_used_by_the_next_request() {
     let app = App::new();
     app.gateway.set_catalog(Arc::default());
     let reply = app.get("admin", "/mcp/tools/list").await;

@@ -1,9 +1,9 @@
 //! `/mcp`: every revision, through the router and without sockets.
 
-mod asking;
 mod calls;
 mod lists;
-mod offers;
+mod prompts_and_resources;
+mod questions;
 mod relay;
 mod replay;
 mod sessions;
@@ -70,12 +70,12 @@ impl Client<'_> {
         self.app.send(self.builder(message).body(message.to_string().into()).unwrap()).await
     }
 
-    async fn ask(&self, method: &str, params: Value) -> Reply {
+    async fn request(&self, method: &str, params: Value) -> Reply {
         self.send(&self.message(method, params)).await
     }
 
     async fn result(&self, method: &str, params: Value) -> Value {
-        let reply = self.ask(method, params).await;
+        let reply = self.request(method, params).await;
         assert_eq!(reply.status, 200, "{}", reply.text);
         let body = reply.json();
         assert!(body.get("result").is_some(), "{}", reply.text);
@@ -84,7 +84,7 @@ impl Client<'_> {
 
     /// Returns the HTTP status and the JSON-RPC code.
     async fn error(&self, method: &str, params: Value) -> (u16, i64) {
-        code(&self.ask(method, params).await)
+        code(&self.request(method, params).await)
     }
 
     async fn call(&self, name: &str, arguments: Value) -> Value {
@@ -92,7 +92,7 @@ impl Client<'_> {
     }
 
     /// Declares these capabilities, and performs the handshake if the revision has one.
-    async fn offering(mut self, capabilities: Value) -> Self {
+    async fn with_capabilities(mut self, capabilities: Value) -> Self {
         self.capabilities = capabilities;
         if self.revision != MODERN {
             self.initialize().await;
@@ -107,7 +107,7 @@ impl Client<'_> {
             "capabilities": self.capabilities,
             "clientInfo": client,
         });
-        let reply = self.ask("initialize", params).await;
+        let reply = self.request("initialize", params).await;
         self.session = Some(reply.header("mcp-session-id").to_owned());
         reply.json()["result"].clone()
     }
@@ -168,7 +168,7 @@ impl Stream {
 /// State of a slow method: permits to end, and counts of started, finished and dropped calls.
 #[derive(Clone)]
 struct Slow {
-    go: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     started: Arc<Semaphore>,
     finished: Arc<AtomicU32>,
     dropped: Arc<AtomicU32>,
@@ -177,10 +177,10 @@ struct Slow {
 impl Slow {
     fn new() -> Self {
         let none = || Arc::new(Semaphore::new(0));
-        Self { go: none(), started: none(), finished: Arc::default(), dropped: Arc::default() }
+        Self { permits: none(), started: none(), finished: Arc::default(), dropped: Arc::default() }
     }
 
-    async fn until_started(&self) {
+    async fn wait_until_started(&self) {
         self.started.acquire().await.unwrap().forget();
     }
 
@@ -222,7 +222,7 @@ fn tools(slow: &Slow) -> Local {
         async move {
             let dropped = OnDrop(Arc::clone(&slow.dropped));
             slow.started.add_permits(1);
-            slow.go.acquire().await.unwrap().forget();
+            slow.permits.acquire().await.unwrap().forget();
             std::mem::forget(dropped);
             slow.finished.fetch_add(1, Ordering::SeqCst);
             Ok::<_, Error>("done")

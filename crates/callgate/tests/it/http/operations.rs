@@ -10,7 +10,7 @@ async fn healthz_is_always_ok() {
 }
 
 #[tokio::test]
-async fn readyz_is_503_until_the_first_snapshot_and_says_when_it_is_stale() {
+async fn readyz_is_503_until_the_first_snapshot_and_reports_a_stale_snapshot() {
     let app = App::new();
     assert_eq!(app.get("", "/readyz").await.parts(), (503, json!({"status": "starting"})));
     app.readiness.set_failed("too early to be stale");
@@ -39,7 +39,7 @@ async fn readyz_has_no_details_without_a_valid_token() {
 }
 
 #[tokio::test]
-async fn an_address_for_operations_has_the_details_and_metrics_and_the_public_one_has_not() {
+async fn only_the_operations_address_has_readiness_details_and_metrics() {
     let operations = App::with(
         application(),
         options(|options| {
@@ -71,9 +71,9 @@ async fn an_address_for_operations_has_the_details_and_metrics_and_the_public_on
 
 /// A registry that cannot be read. The value is the time for which tokens are still accepted.
 #[derive(Debug)]
-struct Away(Duration);
+struct UnreadableRegistry(Duration);
 
-impl ReadinessCheck for Away {
+impl ReadinessCheck for UnreadableRegistry {
     fn degraded(&self) -> Option<Degraded> {
         Some(Degraded {
             reason: "the registry was last read 12 s ago".to_owned(),
@@ -92,22 +92,22 @@ impl ReadinessCheck for Away {
 }
 
 #[tokio::test]
-async fn readyz_reports_a_failing_check_and_is_503_if_nobody_is_served() {
+async fn readyz_reports_a_failing_check_and_is_503_if_all_callers_are_refused() {
     let app = App::with(application(), options(|options| options.metrics = true));
     let closed = App::with(application(), options(|options| options.require_auth = true));
-    let mut seen = Vec::new();
+    let mut replies = Vec::new();
     let long = Duration::from_millis(47_100);
-    for (app, left) in [(&app, long), (&app, Duration::ZERO), (&closed, Duration::ZERO)] {
+    for (app, remaining) in [(&app, long), (&app, Duration::ZERO), (&closed, Duration::ZERO)] {
         app.readiness.set_ready();
-        app.readiness.set_check(Arc::new(Away(left)));
-        seen.push(app.get("reader", "/readyz").await.parts());
+        app.readiness.set_check(Arc::new(UnreadableRegistry(remaining)));
+        replies.push(app.get("reader", "/readyz").await.parts());
     }
-    let body = |left: u64, tokens: &str| {
+    let body = |remaining: u64, tokens: &str| {
         json!({
             "status": "stale",
             "reason": format!("the registry was last read 12 s ago; {tokens}"),
             "registry_age_seconds": 12,
-            "token_grace_remaining_seconds": left,
+            "token_grace_remaining_seconds": remaining,
             "tools": 9,
             "quarantined": 0,
         })
@@ -117,7 +117,7 @@ async fn readyz_reports_a_failing_check_and_is_503_if_nobody_is_served() {
         (200, body(0, "callers with a token are refused")),
         (503, body(0, "all callers are refused")),
     ];
-    assert_eq!(seen, expected);
+    assert_eq!(replies, expected);
     let metrics = app.get("", "/metrics").await.text;
     let lines = metrics.lines().filter(|line| line.contains("callgate_registry"));
     insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"

@@ -16,7 +16,7 @@ async fn a_payload_for_the_tool_of_the_url_runs() {
 }
 
 #[tokio::test]
-async fn drupal_bug_another_method_or_a_batch_is_not_smuggled_through_an_open_tools_url() {
+async fn the_url_of_a_tool_accepts_neither_another_method_nor_a_batch() {
     let app = App::new();
     let other = payload("content.article.delete", json!({"id": 1}));
     let reply = app.post("reader", "/mcp/tools/open.echo", other.clone()).await;
@@ -33,9 +33,9 @@ async fn drupal_bug_another_method_or_a_batch_is_not_smuggled_through_an_open_to
         (reply.status.as_u16(), reply.json()["error"]["code"].as_i64()),
         (400, Some(-32600))
     );
-    let twice =
+    let duplicate =
         r#"{"jsonrpc":"2.0","method":"open.echo","method":"content.article.delete","id":1}"#;
-    let reply = app.post("admin", "/mcp/tools/open.echo", twice).await;
+    let reply = app.post("admin", "/mcp/tools/open.echo", duplicate).await;
     assert_eq!(reply.json()["error"]["code"], -32600);
 }
 
@@ -73,7 +73,7 @@ async fn get_is_refused_to_pages_of_other_sites_unless_their_origin_is_allowed()
 }
 
 #[tokio::test]
-async fn get_is_for_read_only_tools() {
+async fn get_is_allowed_only_for_read_only_tools() {
     let app = App::new();
     let query = "%7B%22jsonrpc%22%3A%222.0%22%2C%22method%22%3A%22content.article.read%22%2C%22params%22%3A%7B%22id%22%3A3%7D%2C%22id%22%3A0%7D";
     let reply = app.get("reader", &format!("/mcp/tools/content.article.read?query={query}")).await;
@@ -89,7 +89,7 @@ async fn get_is_for_read_only_tools() {
 }
 
 #[tokio::test]
-async fn envelopes_and_outcomes_have_their_codes() {
+async fn invalid_envelopes_and_failed_calls_have_their_error_codes() {
     let app = App::new();
     let code = async |tool: &str, body: String| {
         let reply = app.post("admin", &format!("/mcp/tools/{tool}"), body).await;
@@ -100,8 +100,8 @@ async fn envelopes_and_outcomes_have_their_codes() {
     let wrong = payload("content.article.read", json!({"id": "x"}));
     assert_eq!(code("content.article.read", wrong).await, (400, -32602));
     // The method's own error is returned unchanged.
-    let own = payload("outcome.rpc_error", json!({}));
-    assert_eq!(code("outcome.rpc_error", own).await, (200, 4711));
+    let method_error = payload("outcome.rpc_error", json!({}));
+    assert_eq!(code("outcome.rpc_error", method_error).await, (200, 4711));
     let failed = payload("outcome.failure", json!({}));
     let reply = app.post("", "/mcp/tools/outcome.failure", failed).await;
     assert_eq!((reply.status.as_u16(), &reply.json()["error"]["code"]), (500, &json!(-32603)));
@@ -125,7 +125,7 @@ async fn a_notification_runs_and_has_no_reply() {
 }
 
 #[tokio::test]
-async fn a_tool_named_like_a_path_of_ours_is_reached_by_invoke() {
+async fn a_tool_named_like_an_endpoint_is_called_through_invoke() {
     let mut local = Local::default();
     local.method(method("list"), async |_, _: Value| Ok::<_, Error>("mine"));
     local.method(method("a/b c"), async |_, _: Value| Ok::<_, Error>("slash"));

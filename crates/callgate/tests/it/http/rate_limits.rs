@@ -115,7 +115,7 @@ async fn calls_of_a_json_rpc_batch_count_for_its_sender() {
     assert_eq!(reply.status, 200);
     let replies = reply.json();
     let results: Vec<bool> =
-        replies.as_array().unwrap().iter().map(|one| one["result"].is_object()).collect();
+        replies.as_array().unwrap().iter().map(|reply| reply["result"].is_object()).collect();
     assert_eq!(results, [true, true, true, false, false]);
     assert_eq!(replies[4]["id"], 5);
     assert_eq!(replies[4]["error"]["code"], CODE);
@@ -126,7 +126,7 @@ async fn calls_of_a_json_rpc_batch_count_for_its_sender() {
 }
 
 #[tokio::test]
-async fn a_refused_mcp_call_is_a_result_and_another_request_an_error() {
+async fn a_refused_tools_call_is_a_result_and_other_refused_requests_are_errors() {
     let arguments = json!({"name": "open_echo", "arguments": {"value": 1}});
     let legacy = |method: &str, params: &Value| json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
     let forms = [
@@ -155,7 +155,7 @@ async fn a_refused_mcp_call_is_a_result_and_another_request_an_error() {
 }
 
 #[tokio::test]
-async fn whatever_is_sent_to_mcp_counts() {
+async fn every_request_to_mcp_counts_against_the_rate_limit() {
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/cancelled"});
     let response = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
     let no_session = json!({"jsonrpc": "2.0", "id": 1, "method": "nothing"});
@@ -168,14 +168,14 @@ async fn whatever_is_sent_to_mcp_counts() {
         assert_eq!(refused.status, 429, "{message}");
         assert!(seconds(&refused) >= 1);
     }
-    let others: [(&str, &str, &[u8]); 5] = [
+    let other_requests: [(&str, &str, &[u8]); 5] = [
         ("GET", "/mcp", b""),
         ("DELETE", "/mcp", b""),
         ("PUT", "/mcp", b""),
         ("GET", "/mcp?rawRequest=x", b""),
         ("POST", "/mcp", b"\xff"),
     ];
-    for (method, path, body) in others {
+    for (method, path, body) in other_requests {
         let app = per_caller("1/h");
         let send = async || app.send(request(method, ALICE, path).body(body.into()).unwrap()).await;
         assert_ne!(send().await.status, 429, "{method} {path}");
@@ -239,7 +239,7 @@ async fn wrong_tokens_count_for_the_address_and_not_for_its_users() {
 }
 
 #[tokio::test]
-async fn a_limit_of_a_tool_is_hidden_from_those_who_may_not_call_it() {
+async fn a_rate_limit_of_a_tool_is_hidden_from_callers_without_access() {
     let hidden = "content.article.delete";
     let app = limited(&[("limit_tools", "content.* 1/h, nothing 1/h")]);
     for _ in 0..3 {
@@ -285,7 +285,7 @@ async fn a_tool_can_have_a_limit_for_each_caller() {
 }
 
 #[tokio::test]
-async fn the_limit_of_all_callers_counts_only_what_their_own_limits_admit() {
+async fn the_limit_of_all_callers_counts_only_requests_within_their_own_limits() {
     let app = limited(&[("limit_requests_per_caller", "2/h"), ("limit_requests", "3/h")]);
     for expected in [200, 200, 429, 429, 429] {
         assert_eq!(app.get(ALICE, "/mcp/tools/list").await.status, expected);
@@ -297,7 +297,7 @@ async fn the_limit_of_all_callers_counts_only_what_their_own_limits_admit() {
 }
 
 #[tokio::test]
-async fn strangers_and_one_caller_leave_a_part_of_the_limit_of_all() {
+async fn invalid_tokens_and_one_caller_cannot_use_up_the_limit_of_all_callers() {
     let app = limited(&[("limit_requests", "8/h")]);
     for _ in 0..20 {
         let status = app.get("wrong", "/mcp/tools/list").await.status;

@@ -25,7 +25,12 @@ fn rpc(method: &str, params: &Value) -> Value {
 }
 
 /// Sends a call to every endpoint that is not MCP. Returns the replies and whether they are JSON-RPC.
-async fn everywhere(app: &App, caller: &str, id: &str, arguments: &Value) -> Vec<(Reply, bool)> {
+async fn call_rest_and_json_rpc(
+    app: &App,
+    caller: &str,
+    id: &str,
+    arguments: &Value,
+) -> Vec<(Reply, bool)> {
     let call = rpc(id, arguments).to_string();
     vec![
         (app.invoke(caller, id, arguments.clone()).await, false),
@@ -51,7 +56,7 @@ async fn mcp_errors(app: &App, caller: &str, id: &str, arguments: &Value) -> Vec
 async fn arguments_larger_than_a_tool_allows_are_413() {
     let app = limited("open.* 20 argument bytes, open.echo 1/h");
     let large = json!({"value": "0123456789"});
-    for (reply, is_rpc) in everywhere(&app, ALICE, "open.echo", &large).await {
+    for (reply, is_rpc) in call_rest_and_json_rpc(&app, ALICE, "open.echo", &large).await {
         let error = &reply.json()["error"];
         let code = if is_rpc { json!(CODE) } else { json!("arguments_too_large") };
         assert_eq!((reply.status.as_u16(), &error["code"]), (413, &code), "{}", reply.text);
@@ -70,11 +75,12 @@ async fn arguments_larger_than_a_tool_allows_are_413() {
 #[tokio::test]
 async fn results_larger_than_a_tool_allows_are_errors() {
     let app = limited("open.text 100 result bytes, open.t* 200 result bytes");
-    for (reply, _) in everywhere(&app, ALICE, "open.text", &json!({"length": 98})).await {
+    for (reply, _) in call_rest_and_json_rpc(&app, ALICE, "open.text", &json!({"length": 98})).await
+    {
         assert_eq!(reply.status, 200, "with quotes, the result has 100 bytes: {}", reply.text);
     }
     let arguments = json!({"length": 99});
-    for (reply, _) in everywhere(&app, ALICE, "open.text", &arguments).await {
+    for (reply, _) in call_rest_and_json_rpc(&app, ALICE, "open.text", &arguments).await {
         let message = reply.json()["error"]["message"].as_str().unwrap().to_owned();
         assert!(message.contains("larger than 100 bytes"), "{message}");
         assert!(!reply.text.contains("xxx"), "{}", reply.text);
@@ -89,7 +95,7 @@ async fn calls_that_take_longer_than_a_tool_allows_are_stopped() {
     let app = limited("open.nap 5 seconds");
     let started = tokio::time::Instant::now();
     let mut texts: Vec<String> = mcp_errors(&app, ALICE, "open.nap", &json!({})).await;
-    for (reply, _) in everywhere(&app, ALICE, "open.nap", &json!({})).await {
+    for (reply, _) in call_rest_and_json_rpc(&app, ALICE, "open.nap", &json!({})).await {
         texts.push(reply.json()["error"]["message"].as_str().unwrap().to_owned());
     }
     for text in &texts {
@@ -107,11 +113,13 @@ async fn concurrent_calls_beyond_the_limit_of_a_tool_are_429() {
         [("open.nap 1 concurrent", "1."), ("* 1 concurrent per caller", "1 per caller.")]
     {
         let app = limited(limits);
-        let (held, refused) = tokio::join!(
+        let (running, other) = tokio::join!(
             // The time limit of all calls ends this call.
             app.invoke(ALICE, "open.nap", json!({})),
             async {
-                for (reply, is_rpc) in everywhere(&app, ALICE, "open.nap", &json!({})).await {
+                for (reply, is_rpc) in
+                    call_rest_and_json_rpc(&app, ALICE, "open.nap", &json!({})).await
+                {
                     let error = &reply.json()["error"];
                     let code = if is_rpc { json!(CODE) } else { json!("busy") };
                     assert_eq!((reply.status.as_u16(), &error["code"]), (429, &code));
@@ -126,7 +134,7 @@ async fn concurrent_calls_beyond_the_limit_of_a_tool_are_429() {
                 app.invoke(ALICE, "open.echo", json!({"value": 1})).await
             }
         );
-        assert_eq!((held.status.as_u16(), refused.status.as_u16()), (500, 200));
+        assert_eq!((running.status.as_u16(), other.status.as_u16()), (500, 200));
     }
 }
 
@@ -136,7 +144,7 @@ async fn each_call_of_a_batch_counts_as_a_concurrent_call() {
     let nap = rpc("open.nap", &json!({}));
     let replies = app.post(ALICE, "/jsonrpc", json!([nap, nap, nap]).to_string()).await.json();
     let codes: Vec<&Value> =
-        replies.as_array().unwrap().iter().map(|one| &one["error"]["code"]).collect();
+        replies.as_array().unwrap().iter().map(|reply| &reply["error"]["code"]).collect();
     assert_eq!(codes, [&json!(-32603), &json!(-32603), &json!(CODE)], "two calls ran");
     let call = rpc("tools/call", &json!({"name": "open_nap", "arguments": {}}));
     let replies = mcp(&app, ALICE, &json!([call, call, call])).await.json();
@@ -144,14 +152,14 @@ async fn each_call_of_a_batch_counts_as_a_concurrent_call() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|one| one["result"]["content"][0]["text"].as_str().unwrap())
+        .map(|reply| reply["result"]["content"][0]["text"].as_str().unwrap())
         .collect();
     let refused = texts.iter().filter(|text| text.contains("the limit is 2.")).count();
     assert_eq!(refused, 1, "{texts:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_caller_leaves_concurrent_calls_of_a_tool_to_others() {
+async fn one_caller_cannot_use_all_concurrent_calls_of_a_tool() {
     let app = limited("open.nap 4 concurrent");
     let nap = || app.invoke(ALICE, "open.nap", json!({}));
     let (first, second, third, fourth, other) =
@@ -161,7 +169,7 @@ async fn one_caller_leaves_concurrent_calls_of_a_tool_to_others() {
 }
 
 #[tokio::test]
-async fn limits_of_a_tool_are_hidden_from_those_who_may_not_call_it() {
+async fn limits_of_a_tool_are_hidden_from_callers_without_access() {
     let hidden = "content.article.delete";
     let app = limited("* 1 argument bytes");
     let denied = app.invoke(BOB, hidden, json!({"id": 1})).await;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::macros::caller;
-use crate::macros::serving::ask;
+use crate::macros::serving::send_request;
 
 #[derive(Serialize, JsonSchema)]
 struct Found {
@@ -118,22 +118,22 @@ fn by_hand() -> Result<Callgate, Box<dyn std::error::Error>> {
 
 #[tokio::test]
 async fn a_generated_method_equals_one_built_by_hand_in_every_format() {
-    let made = Callgate::builder().methods(methods![find, count]).build().unwrap();
-    let written = by_hand().unwrap();
+    let generated = Callgate::builder().methods(methods![find, count]).build().unwrap();
+    let built = by_hand().unwrap();
     let ada = caller("ada", &[("shop", Mask::Read), ("stock", Mask::Write)]);
     let revisions = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
-    let mut seen = std::collections::BTreeSet::new();
+    let mut formats = std::collections::BTreeSet::new();
     for revision in revisions {
-        let of_made = ask(&made, &ada, revision, "tools/list", json!({})).await;
-        let of_written = ask(&written, &ada, revision, "tools/list", json!({})).await;
-        assert_eq!(of_made, of_written, "{revision}");
-        seen.insert(of_made);
+        let of_generated = send_request(&generated, &ada, revision, "tools/list", json!({})).await;
+        let of_built = send_request(&built, &ada, revision, "tools/list", json!({})).await;
+        assert_eq!(of_generated, of_built, "{revision}");
+        formats.insert(of_generated);
     }
-    assert!(seen.len() >= 3, "the format depends on the revision");
-    let both = [&made, &written].map(|gateway| {
+    assert!(formats.len() >= 3, "the format depends on the revision");
+    let both = [&generated, &built].map(|gateway| {
         let ada = gateway.as_caller(ada.clone());
         ["count", "shop.find"].map(|id| ada.describe(id).unwrap().to_string())
     });
     assert_eq!(both[0], both[1]);
-    insta::assert_json_snapshot!(made.as_caller(ada).describe("shop.find").unwrap());
+    insta::assert_json_snapshot!(generated.as_caller(ada).describe("shop.find").unwrap());
 }

@@ -49,18 +49,18 @@ async fn arguments_are_accepted_by_name_and_by_position_with_defaults() {
 #[tokio::test]
 async fn access_and_arguments_are_checked_before_a_call() {
     let gateway = Callgate::builder().methods(methods![get_user]).build().unwrap();
-    let nobody = gateway.as_caller(anonymous());
-    let denied = nobody.call("user.get", json!({"id_user": 3})).await.unwrap_err();
+    let anonymous_caller = gateway.as_caller(anonymous());
+    let denied = anonymous_caller.call("user.get", json!({"id_user": 3})).await.unwrap_err();
     assert_eq!(denied.to_string(), "Tool 'user.get' not found or access denied");
-    assert!(nobody.methods().is_empty());
+    assert!(anonymous_caller.methods().is_empty());
     let reader = gateway.as_caller(caller("ada", &[("user_management", Mask::Write)]));
     assert_eq!(reader.methods(), ["user.get"]);
     let wrong = reader.call("user.get", json!({"id_user": "3"})).await.unwrap_err();
     assert_eq!(wrong.to_string(), "argument `id_user`: expected integer, found string \"3\"");
     let missing = reader.call("user.get", ()).await.unwrap_err();
     assert_eq!(missing.to_string(), "argument `id_user` is missing");
-    let told = reader.call("user.get", json!({"id_user": 0})).await.unwrap_err();
-    assert_eq!(told.to_string(), "ada asks for nobody (code 1)");
+    let error = reader.call("user.get", json!({"id_user": 0})).await.unwrap_err();
+    assert_eq!(error.to_string(), "ada asks for nobody (code 1)");
 }
 
 #[tokio::test]
@@ -70,11 +70,11 @@ async fn all_section_requirements_must_be_met() {
         true
     }
     let gateway = Callgate::builder().methods(methods![both]).build().unwrap();
-    let may =
+    let is_visible =
         |grants: &[(&str, Mask)]| !gateway.as_caller(caller("ada", grants)).methods().is_empty();
-    assert!(!may(&[("a", Mask::Execute)]));
-    assert!(!may(&[("a", Mask::Read), ("b", Mask::Write)]));
-    assert!(may(&[("a", Mask::Read), ("b", Mask::Execute)]));
+    assert!(!is_visible(&[("a", Mask::Execute)]));
+    assert!(!is_visible(&[("a", Mask::Read), ("b", Mask::Write)]));
+    assert!(is_visible(&[("a", Mask::Read), ("b", Mask::Execute)]));
 }
 
 #[tokio::test]
@@ -93,13 +93,13 @@ async fn the_content_of_a_filled_response_is_the_result() {
         response.set("a", 1);
     }
     let gateway = Callgate::builder().methods(methods![report, plain]).build().unwrap();
-    let nobody = gateway.as_caller(anonymous());
-    let result = nobody.call("report", json!({"year": 2026})).await.unwrap();
+    let anonymous_caller = gateway.as_caller(anonymous());
+    let result = anonymous_caller.call("report", json!({"year": 2026})).await.unwrap();
     assert_eq!(result, json!({"year": 2026, "for": "anonymous"}));
-    let told = nobody.call("report", json!({"year": 1999})).await.unwrap_err();
-    assert_eq!(told.to_string(), "too long ago (code 1)");
-    assert_eq!(nobody.call("plain", ()).await.unwrap(), json!({"a": 1}));
-    let tool = nobody.describe("report").unwrap();
+    let error = anonymous_caller.call("report", json!({"year": 1999})).await.unwrap_err();
+    assert_eq!(error.to_string(), "too long ago (code 1)");
+    assert_eq!(anonymous_caller.call("plain", ()).await.unwrap(), json!({"a": 1}));
+    let tool = anonymous_caller.describe("report").unwrap();
     let names: Vec<&String> =
         tool["inputSchema"]["properties"].as_object().unwrap().keys().collect();
     assert_eq!(names, ["year"]);
@@ -122,11 +122,11 @@ async fn only_public_error_messages_reach_the_caller() {
     }
     let gateway =
         Callgate::builder().methods(methods![breaks, breaks_inside, panics]).build().unwrap();
-    let nobody = gateway.as_caller(anonymous());
+    let anonymous_caller = gateway.as_caller(anonymous());
     for (id, arguments) in
         [("breaks", json!({"how": "ada"})), ("breaks_inside", json!({})), ("panics", json!({}))]
     {
-        let failed = nobody.call(id, arguments).await.unwrap_err();
+        let failed = anonymous_caller.call(id, arguments).await.unwrap_err();
         assert!(matches!(failed, CallError::Failed { .. }), "{failed:?}");
         assert_eq!(failed.to_string(), "Tool execution failed");
     }
@@ -150,13 +150,13 @@ async fn results_are_json_or_content() {
     }
     let methods = methods![nothing, maybe, words, failure];
     let gateway = Callgate::builder().methods(methods).build().unwrap();
-    let nobody = gateway.as_caller(anonymous());
-    assert_eq!(nobody.call("nothing", ()).await.unwrap(), Value::Null);
-    assert_eq!(nobody.call("maybe", json!([0])).await.unwrap(), Value::Null);
-    assert_eq!(nobody.call("maybe", json!([1])).await.unwrap(), json!(1));
-    let words = nobody.call("words", ()).await.unwrap();
-    assert_eq!(words, json!({"content": [{"type": "text", "text": "Hello."}]}));
-    let failed = nobody.call("failure", ()).await.unwrap_err();
+    let anonymous_caller = gateway.as_caller(anonymous());
+    assert_eq!(anonymous_caller.call("nothing", ()).await.unwrap(), Value::Null);
+    assert_eq!(anonymous_caller.call("maybe", json!([0])).await.unwrap(), Value::Null);
+    assert_eq!(anonymous_caller.call("maybe", json!([1])).await.unwrap(), json!(1));
+    let content = anonymous_caller.call("words", ()).await.unwrap();
+    assert_eq!(content, json!({"content": [{"type": "text", "text": "Hello."}]}));
+    let failed = anonymous_caller.call("failure", ()).await.unwrap_err();
     assert_eq!(failed.to_string(), "No. (code 1)");
 }
 
@@ -204,7 +204,7 @@ async fn a_function_with_the_attribute_can_be_called_directly() {
     assert_eq!(Shop::hours(), "nine to five");
 }
 
-mod elsewhere {
+mod other_module {
     use callgate::method;
 
     /// Adds.
@@ -216,10 +216,10 @@ mod elsewhere {
 
 #[tokio::test]
 async fn a_method_is_found_by_its_path() {
-    assert_eq!(elsewhere::add(1, 2), 3);
-    let by_path = Callgate::builder().methods(methods![elsewhere::add]).build().unwrap();
+    assert_eq!(other_module::add(1, 2), 3);
+    let by_path = Callgate::builder().methods(methods![other_module::add]).build().unwrap();
     let imported = {
-        use elsewhere::add;
+        use other_module::add;
         Callgate::builder().methods(methods![add]).build().unwrap()
     };
     for gateway in [by_path, imported] {
@@ -266,19 +266,19 @@ async fn fields_of_a_flattened_struct_are_arguments() {
         word.repeat(page.limit as usize)
     }
     let gateway = Callgate::builder().methods(methods![list]).build().unwrap();
-    let nobody = gateway.as_caller(anonymous());
-    let result = nobody.call("list", json!({"limit": 2, "word": "a"})).await.unwrap();
+    let anonymous_caller = gateway.as_caller(anonymous());
+    let result = anonymous_caller.call("list", json!({"limit": 2, "word": "a"})).await.unwrap();
     assert_eq!(result, "aa");
-    let wrong = nobody.call("list", json!({"limit": 0, "word": "a"})).await.unwrap_err();
+    let wrong = anonymous_caller.call("list", json!({"limit": 0, "word": "a"})).await.unwrap_err();
     assert!(wrong.to_string().contains("limit"), "{wrong}");
 }
 
 #[tokio::test]
 async fn dropping_a_call_cancels_its_context() {
-    type Kept = Arc<Mutex<Option<Context>>>;
-    struct Keeper(Kept, tokio::sync::Notify);
+    type SharedContext = Arc<Mutex<Option<Context>>>;
+    struct ContextRecorder(SharedContext, tokio::sync::Notify);
     #[plugin::methods]
-    impl Keeper {
+    impl ContextRecorder {
         #[method(read_only)]
         async fn wait(&self, ctx: &Context) {
             *self.0.lock().unwrap() = Some(ctx.clone());
@@ -286,12 +286,12 @@ async fn dropping_a_call_cancels_its_context() {
             std::future::pending::<()>().await;
         }
     }
-    let keeper = Arc::new(Keeper(Kept::default(), tokio::sync::Notify::new()));
-    let gateway = Callgate::builder().shared_plugin(Arc::clone(&keeper)).build().unwrap();
+    let recorder = Arc::new(ContextRecorder(SharedContext::default(), tokio::sync::Notify::new()));
+    let gateway = Callgate::builder().shared_plugin(Arc::clone(&recorder)).build().unwrap();
     let calling =
         tokio::spawn(async move { gateway.as_caller(anonymous()).call("wait", ()).await });
-    keeper.1.notified().await;
-    let context = keeper.0.lock().unwrap().take().unwrap();
+    recorder.1.notified().await;
+    let context = recorder.0.lock().unwrap().take().unwrap();
     assert!(!context.is_finished());
     calling.abort();
     context.finished().await;

@@ -49,9 +49,9 @@ fn gateway() -> Callgate {
     Callgate::builder().methods(methods).build().unwrap()
 }
 
-struct Nobody;
+struct IdentifyAnonymous;
 
-impl Identify for Nobody {
+impl Identify for IdentifyAnonymous {
     fn identify(&self) -> BoxFuture<'_, Result<Caller, IdentifyError>> {
         Box::pin(async { Ok(anonymous()) })
     }
@@ -61,7 +61,7 @@ impl Identify for Nobody {
 async fn handle(gateway: &Callgate, message: &Value) -> Result<McpResponse, String> {
     let (body, caller) = (message.to_string(), anonymous());
     let kind = InboundKind::RawRequest;
-    let identify = || Arc::new(Nobody) as Arc<dyn Identify>;
+    let identify = || Arc::new(IdentifyAnonymous) as Arc<dyn Identify>;
     let inbound = Inbound {
         kind,
         headers: None,
@@ -130,9 +130,9 @@ async fn a_request_that_is_refused_does_not_run() {
     state["params"]["requestState"] = "made up".into();
     let refused = handle(&gateway, &state).await.unwrap_err();
     assert!(refused.contains("requestState"), "{refused}");
-    let one =
+    let call_message =
         json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "counted"}});
-    let batch = handle(&gateway, &json!([one])).await.unwrap();
+    let batch = handle(&gateway, &json!([call_message])).await.unwrap();
     let McpResponse::Batch(parts) = batch else { panic!("{batch:?}") };
     assert!(matches!(parts.as_slice(), [BatchPart::Call(_)]), "calls of a batch run concurrently");
     assert_eq!(RUNS.load(Ordering::Relaxed), 0);

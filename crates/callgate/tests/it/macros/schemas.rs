@@ -139,10 +139,10 @@ async fn a_tagged_type_keeps_its_fields() {
     let gateway = Callgate::builder().methods(methods![pay]).build().unwrap();
     let card = tool(&gateway, "pay")["inputSchema"]["properties"]["how"]["oneOf"][1].clone();
     assert_eq!(card["required"], json!(["kind", "number"]));
-    let nobody = gateway.as_caller(anonymous());
-    let paid = nobody.call("pay", json!({"how": {"kind": "card", "number": "7"}})).await;
+    let anonymous_caller = gateway.as_caller(anonymous());
+    let paid = anonymous_caller.call("pay", json!({"how": {"kind": "card", "number": "7"}})).await;
     assert_eq!(paid.unwrap(), "7");
-    let wrong = nobody.call("pay", json!({"how": {"kind": "card"}})).await.unwrap_err();
+    let wrong = anonymous_caller.call("pay", json!({"how": {"kind": "card"}})).await.unwrap_err();
     assert!(wrong.to_string().starts_with("argument `how`"), "{wrong}");
 }
 
@@ -167,10 +167,10 @@ async fn an_optional_union_accepts_null() {
         filter
     }
     let gateway = Callgate::builder().methods(methods![find]).build().unwrap();
-    let nobody = gateway.as_caller(anonymous());
-    assert_eq!(nobody.call("find", json!({"filter": null})).await.unwrap(), Value::Null);
+    let anonymous_caller = gateway.as_caller(anonymous());
+    assert_eq!(anonymous_caller.call("find", json!({"filter": null})).await.unwrap(), Value::Null);
     let filter = json!({"limit": 1, "age": 3});
-    assert_eq!(nobody.call("find", json!({"filter": filter})).await.unwrap(), filter);
+    assert_eq!(anonymous_caller.call("find", json!({"filter": filter})).await.unwrap(), filter);
 }
 
 /// The union is checked, although clients only see its property names.
@@ -188,9 +188,9 @@ async fn a_flattened_union_lists_its_properties() {
     let names: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
     assert_eq!(names, ["name", "age"]);
     assert!(schema.get("oneOf").is_none() && schema.get("anyOf").is_none(), "{schema}");
-    let nobody = gateway.as_caller(anonymous());
-    assert_eq!(nobody.call("find", json!({"age": 3})).await.unwrap(), "3");
-    assert!(nobody.call("find", json!({})).await.is_err());
+    let anonymous_caller = gateway.as_caller(anonymous());
+    assert_eq!(anonymous_caller.call("find", json!({"age": 3})).await.unwrap(), "3");
+    assert!(anonymous_caller.call("find", json!({})).await.is_err());
 }
 
 #[tokio::test]
@@ -212,27 +212,35 @@ async fn defaults_are_computed_for_each_call() {
         format!("{} {count} {schema}", max.is_finite())
     }
     let gateway = Callgate::builder().methods(methods![next, up_to]).build().unwrap();
-    let nobody = gateway.as_caller(anonymous());
-    let first = nobody.call("next", ()).await.unwrap().as_u64().unwrap();
-    assert_eq!(nobody.call("next", ()).await.unwrap(), first + 1);
+    let anonymous_caller = gateway.as_caller(anonymous());
+    let first = anonymous_caller.call("next", ()).await.unwrap().as_u64().unwrap();
+    assert_eq!(anonymous_caller.call("next", ()).await.unwrap(), first + 1);
     let expected = r#"false 1 {"anyOf":[{"type":"string"},{"type":"null"}]}"#;
-    assert_eq!(nobody.call("up_to", ()).await.unwrap(), expected);
-    assert!(nobody.call("up_to", json!({"n": 5})).await.unwrap().as_str().unwrap().contains(" 5 "));
+    assert_eq!(anonymous_caller.call("up_to", ()).await.unwrap(), expected);
+    assert!(
+        anonymous_caller
+            .call("up_to", json!({"n": 5}))
+            .await
+            .unwrap()
+            .as_str()
+            .unwrap()
+            .contains(" 5 ")
+    );
     let properties = tool(&gateway, "up_to")["inputSchema"]["properties"].clone();
     assert_eq!(properties["max"], json!({"type": "number"}), "infinity is not valid JSON");
     assert_eq!(properties["count"]["default"], 1);
 }
 
 #[tokio::test]
-async fn only_an_alias_turns_off_the_check_of_unknown_arguments() {
+async fn a_renamed_parameter_keeps_the_check_of_unknown_arguments() {
     #[method(read_only)]
     fn renamed(#[serde(rename = "alias_id")] id: u8) -> u8 {
         id
     }
     let gateway = Callgate::builder().methods(methods![renamed]).build().unwrap();
-    let nobody = gateway.as_caller(anonymous());
-    assert_eq!(nobody.call("renamed", json!({"alias_id": 1})).await.unwrap(), 1);
-    assert!(nobody.call("renamed", json!({"alias_id": 1, "other": 2})).await.is_err());
+    let anonymous_caller = gateway.as_caller(anonymous());
+    assert_eq!(anonymous_caller.call("renamed", json!({"alias_id": 1})).await.unwrap(), 1);
+    assert!(anonymous_caller.call("renamed", json!({"alias_id": 1, "other": 2})).await.is_err());
 }
 
 #[tokio::test]
@@ -244,15 +252,15 @@ async fn bounds_of_integers_are_checked() {
     let gateway = Callgate::builder().methods(methods![small]).build().unwrap();
     let properties = tool(&gateway, "small")["inputSchema"]["properties"].clone();
     assert_eq!(properties["n"], json!({"type": "integer"}));
-    let nobody = gateway.as_caller(anonymous());
-    let wrong = nobody.call("small", json!([10_000_000_000_i64, 1])).await.unwrap_err();
+    let anonymous_caller = gateway.as_caller(anonymous());
+    let wrong = anonymous_caller.call("small", json!([10_000_000_000_i64, 1])).await.unwrap_err();
     assert!(wrong.to_string().starts_with("argument `n`"), "{wrong}");
-    assert!(nobody.call("small", json!([1, 1e30])).await.is_err());
-    assert_eq!(nobody.call("small", json!([-1, 1])).await.unwrap(), 0);
+    assert!(anonymous_caller.call("small", json!([1, 1e30])).await.is_err());
+    assert_eq!(anonymous_caller.call("small", json!([-1, 1])).await.unwrap(), 0);
 }
 
 #[test]
-fn a_renamed_result_type_is_rejected() {
+fn a_type_alias_of_result_is_rejected() {
     type Answer = Result<String, String>;
     #[method(read_only)]
     fn leaks() -> Answer {
@@ -283,16 +291,16 @@ async fn an_enum_with_described_variants_is_a_list_of_choices() {
     }
     let gateway = Callgate::builder().methods(methods![search]).build().unwrap();
     let properties = tool(&gateway, "search")["inputSchema"]["properties"].clone();
-    let note = "- `newest`: Newest acquisitions first.";
+    let variant = "- `newest`: Newest acquisitions first.";
     let expected = json!({
         "type": "string", "enum": ["title", "newest"],
-        "description": format!("How to sort.\n\n{note}"),
+        "description": format!("How to sort.\n\n{variant}"),
     });
     assert_eq!(properties["sort"], expected);
     assert_eq!(properties["other"]["enum"], json!(["title", "newest", null]), "{properties}");
-    let nobody = gateway.as_caller(anonymous());
-    let wrong = nobody.call("search", json!({"sort": "size"})).await.unwrap_err();
+    let anonymous_caller = gateway.as_caller(anonymous());
+    let wrong = anonymous_caller.call("search", json!({"sort": "size"})).await.unwrap_err();
     let message = "argument `sort`: expected one of \"title\", \"newest\", found string \"size\"";
     assert_eq!(wrong.to_string(), message);
-    assert_eq!(nobody.call("search", json!(["title", "newest"])).await.unwrap(), true);
+    assert_eq!(anonymous_caller.call("search", json!(["title", "newest"])).await.unwrap(), true);
 }

@@ -35,7 +35,7 @@ fn gateway() -> Callgate {
 }
 
 /// Sends a request of a protocol version with a caller that a layer sets. Returns the whole body.
-pub(crate) async fn ask(
+pub(crate) async fn send_request(
     gateway: &Callgate,
     caller: &Caller,
     revision: &str,
@@ -69,9 +69,9 @@ pub(crate) async fn ask(
 }
 
 /// Reads an event stream.
-pub(crate) struct Heard(Body, String);
+pub(crate) struct EventReader(Body, String);
 
-impl Heard {
+impl EventReader {
     /// Returns the data of the next event.
     pub(crate) async fn next(&mut self) -> String {
         loop {
@@ -90,7 +90,7 @@ impl Heard {
 }
 
 /// Opens `subscriptions/listen` as a modern client does.
-pub(crate) async fn listen(gateway: &Callgate, caller: &Caller, mut params: Value) -> Heard {
+pub(crate) async fn listen(gateway: &Callgate, caller: &Caller, mut params: Value) -> EventReader {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -108,7 +108,7 @@ pub(crate) async fn listen(gateway: &Callgate, caller: &Caller, mut params: Valu
     request.extensions_mut().insert(caller.clone());
     let response = gateway.router().oneshot(request).await.unwrap();
     assert_eq!(response.status(), StatusCode::OK);
-    Heard(response.into_body(), String::new())
+    EventReader(response.into_body(), String::new())
 }
 
 async fn rest(router: axum::Router, token: &str, tool: &str) -> (StatusCode, Value) {
@@ -125,7 +125,7 @@ async fn rest(router: axum::Router, token: &str, tool: &str) -> (StatusCode, Val
 }
 
 /// Authenticates like an application with its own users.
-async fn own_layer(mut request: Request, next: Next) -> Response {
+async fn authentication_layer(mut request: Request, next: Next) -> Response {
     let is_ada = request.headers().get("authorization").is_some_and(|token| token == "Bearer ada");
     if is_ada {
         request.extensions_mut().insert(caller("ada", &[("secrets", Mask::Read)]));
@@ -136,7 +136,7 @@ async fn own_layer(mut request: Request, next: Next) -> Response {
 #[tokio::test]
 async fn a_layer_of_the_application_sets_the_caller() {
     let application = axum::Router::new().route("/", get(async || "the application"));
-    let router = application.merge(gateway().router().layer(from_fn(own_layer)));
+    let router = application.merge(gateway().router().layer(from_fn(authentication_layer)));
     let (_, ada) = rest(router.clone(), "ada", "who.am_i").await;
     assert_eq!(ada, json!({"result": "ada"}));
     assert_eq!(rest(router.clone(), "ada", "who.secret").await.1, json!({"result": "42"}));
@@ -198,21 +198,25 @@ async fn undeclared_arguments_are_refused_unless_the_method_allows_them() {
     assert_eq!(caller.call("empty", json!({"limt": 3})).await.unwrap(), json!(7));
     // Over MCP, the schema declares this.
     for revision in ["2025-03-26", "2025-11-25", "2026-07-28"] {
-        let listed = ask(&gateway, &anonymous(), revision, "tools/list", json!({})).await;
+        let listed = send_request(&gateway, &anonymous(), revision, "tools/list", json!({})).await;
         let listed: Value = serde_json::from_str(&listed).unwrap();
         let tools = listed["result"]["tools"].as_array().unwrap();
-        let stated = tools.iter().map(|tool| &tool["inputSchema"]["additionalProperties"]);
-        assert_eq!(stated.collect::<Vec<_>>(), [&json!(true), &json!(true), &json!(false)]);
+        let additional_properties =
+            tools.iter().map(|tool| &tool["inputSchema"]["additionalProperties"]);
+        assert_eq!(
+            additional_properties.collect::<Vec<_>>(),
+            [&json!(true), &json!(true), &json!(false)]
+        );
     }
 }
 
 #[tokio::test]
 async fn all_endpoints_are_served() {
     let gateway = gateway();
-    let listed = ask(&gateway, &anonymous(), "2025-11-25", "tools/list", json!({})).await;
+    let listed = send_request(&gateway, &anonymous(), "2025-11-25", "tools/list", json!({})).await;
     assert!(listed.contains("\"who_am_i\""), "{listed}");
     assert!(!listed.contains("secret"), "{listed}");
-    let called = ask(
+    let called = send_request(
         &gateway,
         &caller("ada", &[]),
         "2026-07-28",
@@ -263,17 +267,22 @@ async fn anonymous_access_from_other_machines_must_be_allowed_explicitly() {
 #[test]
 fn all_problems_are_reported_together() {
     #[method(id = "who.am_i", read_only)]
-    fn twice() {}
+    fn duplicate_who_am_i() {}
     #[method(id = "who.secret", read_only)]
-    fn again() {}
-    let builder = Callgate::builder().methods(methods![who_am_i, secret, twice, again]);
+    fn duplicate_secret() {}
+    let builder = Callgate::builder().methods(methods![
+        who_am_i,
+        secret,
+        duplicate_who_am_i,
+        duplicate_secret
+    ]);
     let error = builder.build().unwrap_err();
     assert!(matches!(&error, BuildError::Methods(all) if all.len() == 2));
     insta::assert_snapshot!(error);
 }
 
 #[tokio::test]
-async fn paths_of_the_application_are_kept() {
+async fn paths_of_the_application_are_not_replaced() {
     let application = axum::Router::new()
         .route("/healthz", get(async || "its own"))
         .route("/.well-known/security.txt", get(async || "its own"))
@@ -299,7 +308,7 @@ async fn paths_of_the_application_are_kept() {
 }
 
 #[tokio::test]
-async fn required_credentials_stay_required() {
+async fn http_options_do_not_reset_require_auth() {
     let options = callgate::http::HttpOptions { raw_request: true, ..Default::default() };
     let builder = Callgate::builder().methods(methods![who_am_i]).allowed_hosts(["shop.example"]);
     let gateway = builder.require_auth().http_options(options).build().unwrap();
@@ -319,7 +328,7 @@ fn fail(how: String) -> Result<(), callgate::Error> {
 }
 
 #[tokio::test]
-async fn metrics_are_one_call_of_the_builder_and_count_functions() {
+async fn metrics_of_the_builder_count_calls_of_functions() {
     let server = Callgate::builder().methods(methods![who_am_i, fail]).metrics().build().unwrap();
     let router = server.router();
     let send = async |request: Request| {

@@ -13,7 +13,7 @@ use tokio::io::{
 use crate::error_hints::{hinted, nearest};
 
 /// Capacity of the pipe in each direction, in bytes.
-const BUFFER: usize = 64 * 1024;
+const PIPE_CAPACITY: usize = 64 * 1024;
 /// Newest revision with a handshake. The server may choose an older revision.
 const REVISION: &str = "2025-11-25";
 /// Ids of the requests.
@@ -39,12 +39,12 @@ impl ToolCall<'_> {
             WriteHalf<DuplexStream>,
         ) -> Result<(), E>,
     ) -> Result<Value> {
-        let (ours, theirs) = tokio::io::duplex(BUFFER);
-        let (input, output) = tokio::io::split(theirs);
-        let (ended, reply) =
-            tokio::join!(serve(BufReader::new(input), output), self.exchange(ours));
+        let (client_end, server_end) = tokio::io::duplex(PIPE_CAPACITY);
+        let (input, output) = tokio::io::split(server_end);
+        let (served, reply) =
+            tokio::join!(serve(BufReader::new(input), output), self.exchange(client_end));
         reply.or_else(|error| {
-            ended.map_err(Into::into)?;
+            served.map_err(Into::into)?;
             Err(error)
         })
     }
@@ -55,17 +55,17 @@ impl ToolCall<'_> {
         let client = json!({"name": "callgate call", "version": env!("CARGO_PKG_VERSION")});
         let params = json!({"protocolVersion": REVISION, "capabilities": {}, "clientInfo": client});
         write.write_all(line(INITIALIZE, "initialize", params).as_bytes()).await?;
-        let opened = reply(&mut lines, INITIALIZE).await?;
-        if opened.get("error").is_some() {
-            return Ok(opened);
+        let initialized = reply(&mut lines, INITIALIZE).await?;
+        if initialized.get("error").is_some() {
+            return Ok(initialized);
         }
         write
             .write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n")
             .await?;
         write.write_all(self.line(self.name).as_bytes()).await?;
-        let called = reply(&mut lines, CALL).await?;
-        if called.pointer("/error/code") != Some(&json!(INVALID_PARAMS)) {
-            return Ok(called);
+        let response = reply(&mut lines, CALL).await?;
+        if response.pointer("/error/code") != Some(&json!(INVALID_PARAMS)) {
+            return Ok(response);
         }
         let mut names: Vec<String> = Vec::new();
         let mut params = json!({});
@@ -81,12 +81,12 @@ impl ToolCall<'_> {
             }
         }
         if names.iter().any(|name| name == self.name) {
-            return Ok(called);
+            return Ok(response);
         }
         // Callgate derives the name of a tool from the id of its method.
         let derived = derived_name(self.name);
         let Some(name) = derived.as_ref().filter(|name| names.contains(name)) else {
-            let hint = match suggested(self.name, derived, &names) {
+            let hint = match suggest_name(self.name, derived, &names) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None if names.is_empty() => "the server lists no tools for this caller".to_owned(),
                 None => format!(
@@ -95,8 +95,11 @@ impl ToolCall<'_> {
                     names.first().map_or("", String::as_str)
                 ),
             };
-            let shown = self.name.escape_debug();
-            return Err(hinted(format!("the server has no tool `{shown}` for this caller"), hint));
+            let escaped_name = self.name.escape_debug();
+            return Err(hinted(
+                format!("the server has no tool `{escaped_name}` for this caller"),
+                hint,
+            ));
         };
         write.write_all(self.line(name).as_bytes()).await?;
         reply(&mut lines, CALL).await
@@ -109,9 +112,9 @@ impl ToolCall<'_> {
 }
 
 /// Returns the tool that was probably meant: one with a prefix before the name, or the most similar name.
-fn suggested<'a>(id: &str, name: Option<String>, names: &'a [String]) -> Option<&'a String> {
-    let end = name.map(|name| format!("__{name}"));
-    let with_prefix = end.and_then(|end| names.iter().find(|name| name.ends_with(&end)));
+fn suggest_name<'a>(id: &str, name: Option<String>, names: &'a [String]) -> Option<&'a String> {
+    let suffix = name.map(|name| format!("__{name}"));
+    let with_prefix = suffix.and_then(|suffix| names.iter().find(|name| name.ends_with(&suffix)));
     with_prefix.or_else(|| nearest(id, names))
 }
 

@@ -12,11 +12,11 @@ use crate::{printer, registry};
 
 /// Shows the changes that wait for approval.
 pub(super) async fn pending(config: &Config, json: bool) -> anyhow::Result<()> {
-    let store = registry::open_own(config).await?;
-    let mut is_idle = true;
+    let store = registry::open_without_festi(config).await?;
+    let mut is_empty = true;
     for (name, _) in config.imports.iter() {
         let Some(change) = Pending(&store).get(name).await? else { continue };
-        is_idle = false;
+        is_empty = false;
         let since = timestamp(change.since);
         if json {
             let (digest, text) = (&change.digest, &change.text);
@@ -24,10 +24,10 @@ pub(super) async fn pending(config: &Config, json: bool) -> anyhow::Result<()> {
             printer::json(line);
         } else {
             printer::data(format_args!("{name}, since {since}\n{}", change.text));
-            printer::data(format_args!("approve with `{}`", change.approval(name)));
+            printer::data(format_args!("approve with `{}`", change.approval_command(name)));
         }
     }
-    if is_idle {
+    if is_empty {
         printer::message("no changes are pending");
     }
     Ok(())
@@ -36,8 +36,8 @@ pub(super) async fn pending(config: &Config, json: bool) -> anyhow::Result<()> {
 /// Writes the changes with this digest. Compares the digest, because the stored changes may not be
 /// those that a person has seen: a server replaces the stored changes whenever the source changes.
 pub(super) async fn approve(config: &Config, name: &str, digest: &str) -> anyhow::Result<()> {
-    let repeated = config.imports.get(name)?;
-    let store = registry::open_own(config).await?;
+    let import = config.imports.get(name)?;
+    let store = registry::open_without_festi(config).await?;
     let pending = Pending(&store);
     if pending.get(name).await?.is_none() {
         return Err(hinted(
@@ -46,7 +46,7 @@ pub(super) async fn approve(config: &Config, name: &str, digest: &str) -> anyhow
              `callgate import` writes changes at once",
         ));
     }
-    let (source, options) = &read_source(config, &repeated.import).await?;
+    let (source, options) = &read_source(config, &import.import).await?;
     let importer = Importer { source, store: &store, options };
     match importer.change().await? {
         Some(change) if change.digest == digest => {
@@ -66,7 +66,7 @@ pub(super) async fn approve(config: &Config, name: &str, digest: &str) -> anyhow
             Err(hinted(
                 "the pending changes have another digest: the source or the registry has changed, or the digest is \
                  incomplete; nothing was written",
-                format!("approve the changes above with `{}`", change.approval(name)),
+                format!("approve the changes above with `{}`", change.approval_command(name)),
             ))
         }
     }

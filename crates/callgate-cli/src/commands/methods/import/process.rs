@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::read_source;
 use crate::cli::{Cli, Command, GlobalArgs, ImportCommand};
-use crate::commands::TOKEN_REQUESTS;
+use crate::commands::TOKEN_REQUESTS_TIMEOUT;
 use crate::config::Config;
 use crate::{printer, registry};
 
@@ -77,8 +77,8 @@ pub(super) async fn start(
     let finished = async {
         // Writing fails if the process has ended. Its exit status then explains the reason.
         let _ = stdin.write_all(&job).await;
-        let (reply, errors) = tokio::join!(read(stdout, MAX_REPLY), read(stderr, MAX_ERRORS));
-        anyhow::Ok((reply, errors, process.wait().await?))
+        let (reply, error_output) = tokio::join!(read(stdout, MAX_REPLY), read(stderr, MAX_ERRORS));
+        anyhow::Ok((reply, error_output, process.wait().await?))
     };
     let Ok(finished) = timeout(TIME_LIMIT, finished).await else {
         bail!(
@@ -86,10 +86,10 @@ pub(super) async fn start(
             TIME_LIMIT.as_secs() / 60
         );
     };
-    let (reply, errors, status) = finished?;
+    let (reply, error_output, status) = finished?;
     match serde_json::from_slice::<Reply>(&reply) {
         Ok(reply) => reply.map_err(anyhow::Error::msg),
-        Err(_) => Err(ended(status, &errors)),
+        Err(_) => Err(process_error(status, &error_output)),
     }
 }
 
@@ -101,17 +101,17 @@ fn program() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("cannot find the path of this program")
 }
 
-async fn read(pipe: Option<impl AsyncRead + Unpin>, most: u64) -> Vec<u8> {
+async fn read(pipe: Option<impl AsyncRead + Unpin>, max_bytes: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(pipe) = pipe {
-        let _ = pipe.take(most).read_to_end(&mut bytes).await;
+        let _ = pipe.take(max_bytes).read_to_end(&mut bytes).await;
     }
     bytes
 }
 
-fn ended(status: ExitStatus, errors: &[u8]) -> anyhow::Error {
-    let errors = String::from_utf8_lossy(errors);
-    anyhow::anyhow!("the process of the import ended with {status}: {}", errors.trim())
+fn process_error(status: ExitStatus, error_output: &[u8]) -> anyhow::Error {
+    let error_output = String::from_utf8_lossy(error_output);
+    anyhow::anyhow!("the process of the import ended with {status}: {}", error_output.trim())
 }
 
 /// Main function of the process. Runs the import that it reads from standard input, and prints the reply.
@@ -129,16 +129,16 @@ pub(crate) fn run() -> anyhow::Result<()> {
 fn import(Job { global, name }: Job) -> anyhow::Result<Option<Change>> {
     let command = Command::Import(ImportCommand::Process);
     let config = Config::load(&Cli { global, command })?;
-    let repeated = config.imports.get(&name)?;
+    let configured = config.imports.get(&name)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let store = registry::open_own(&config).await?;
+        let store = registry::open_without_festi(&config).await?;
         let import = async {
-            let (source, options) = &read_source(&config, &repeated.import).await?;
-            Importer { source, store: &store, options }.run(&name, repeated.policy).await
+            let (source, options) = &read_source(&config, &configured.import).await?;
+            Importer { source, store: &store, options }.run(&name, configured.policy).await
         };
         let change = import.await;
-        wait_for_token_requests(TOKEN_REQUESTS).await;
+        wait_for_token_requests(TOKEN_REQUESTS_TIMEOUT).await;
         change
     })
 }

@@ -20,11 +20,11 @@ pub(super) fn print(report: &Report, lint: &LintArgs) {
         return printer::json(as_json(report));
     }
     let max = if lint.all { usize::MAX } else { MAX_PER_KIND };
-    let mut shown: BTreeMap<(Level, &str), usize> = BTreeMap::new();
+    let mut counts: BTreeMap<(Level, &str), usize> = BTreeMap::new();
     for (method, problems) in by_method(report) {
         let mut lines = Vec::new();
         for problem in problems {
-            let count = shown.entry((problem.level, problem.code)).or_default();
+            let count = counts.entry((problem.level, problem.code)).or_default();
             *count += 1;
             if *count <= max {
                 lines.push(line(problem));
@@ -37,11 +37,11 @@ pub(super) fn print(report: &Report, lint: &LintArgs) {
             }
         }
     }
-    let omitted = shown.iter().rev().filter(|(_, count)| **count > max);
+    let omitted = counts.iter().rev().filter(|(_, count)| **count > max);
     let omitted: Vec<_> =
         omitted.map(|((level, code), count)| (level, code, count - max)).collect();
-    for (level, code, more) in &omitted {
-        printer::data(format_args!("… and {more} more like this: {level} {code}"));
+    for (level, code, rest) in &omitted {
+        printer::data(format_args!("… and {rest} more like this: {level} {code}"));
     }
     if !omitted.is_empty() {
         printer::message("note: `--all` and `--json` print all problems");
@@ -67,8 +67,8 @@ fn by_method(report: &Report) -> Vec<(Option<&str>, Vec<&Problem>)> {
     for (_, problems) in &mut methods {
         problems.sort_by_key(|problem| std::cmp::Reverse(problem.level));
     }
-    let worst = |problems: &[&Problem]| problems.first().map(|problem| problem.level);
-    methods.sort_by_key(|(_, problems)| std::cmp::Reverse(worst(problems)));
+    let max_level = |problems: &[&Problem]| problems.first().map(|problem| problem.level);
+    methods.sort_by_key(|(_, problems)| std::cmp::Reverse(max_level(problems)));
     methods
 }
 
@@ -78,7 +78,7 @@ fn print_totals(report: &Report) {
         report.largest.iter().map(|(id, tokens)| format!("{} ({tokens})", one_line(id))).collect();
     let largest = match largest.as_slice() {
         [] => String::new(),
-        some => format!("; the largest: {}", some.join(", ")),
+        items => format!("; the largest: {}", items.join(", ")),
     };
     printer::data(format_args!(
         "{}, {} bytes, about {} tokens{largest}",
@@ -86,7 +86,7 @@ fn print_totals(report: &Report) {
         totals.bytes,
         totals.tokens
     ));
-    let count = |level, word| counted(report.count(level), word);
+    let count = |level, noun| counted(report.count(level), noun);
     printer::data(format_args!(
         "{}, {}, {}",
         count(Level::Error, "error"),

@@ -12,7 +12,7 @@ use crate::config::Config;
 
 /// A decision about a caller and a method, and the reason.
 #[derive(Debug)]
-pub(super) struct Explained {
+pub(super) struct ExplainedDecision {
     pub(super) is_allowed: bool,
     pub(super) reason: String,
 }
@@ -24,8 +24,8 @@ pub(super) async fn decide(
     store: &Arc<SqlStore>,
     row: &MethodRow,
     caller: &Caller,
-    granted: &Decision,
-) -> anyhow::Result<Option<Explained>> {
+    grant_decision: &Decision,
+) -> anyhow::Result<Option<ExplainedDecision>> {
     let (name, user) = (row.upstream_name(), caller.name());
     let upstreams = store.upstreams().await?;
     if !config.upstreams.limits_callers(name, &upstreams)? {
@@ -36,17 +36,17 @@ pub(super) async fn decide(
     credentials.set(&store.credentials().await?);
     let factory = config.upstreams.factory(config.call_timeout, credentials);
     let forward = config.upstreams.forward(name, &upstreams, &factory)?;
-    let Some(lists) = forward.as_ref().and_then(|forward| forward.method_lister()) else {
+    let Some(lister) = forward.as_ref().and_then(|forward| forward.method_lister()) else {
         return Ok(None);
     };
-    if lists.identity(caller).await.map_err(anyhow::Error::from_boxed)?.is_none() {
+    if lister.identity(caller).await.map_err(anyhow::Error::from_boxed)?.is_none() {
         let reason = format!(
             "denied: `{user}` has no credential for the service `{name}`; `callgate credential set {user} \
              {name}` sets it"
         );
-        return Ok(Some(Explained { is_allowed: false, reason }));
+        return Ok(Some(ExplainedDecision { is_allowed: false, reason }));
     }
-    let methods = lists.methods(caller).await.map_err(anyhow::Error::from_boxed);
+    let methods = lister.methods(caller).await.map_err(anyhow::Error::from_boxed);
     let methods = methods
         .with_context(|| format!("cannot read what the service `{name}` lists for `{user}`"))?;
     let (is_allowed, reason) = match methods {
@@ -55,11 +55,11 @@ pub(super) async fn decide(
             format!("denied: the service `{name}` refuses to list methods for `{user}`: {reason}"),
         ),
         CallerMethods::Listed(ids) if ids.contains(&row.rpc_method) => {
-            (true, format!("{granted}; the service `{name}` lists the method for `{user}`"))
+            (true, format!("{grant_decision}; the service `{name}` lists the method for `{user}`"))
         }
         CallerMethods::Listed(_) => {
             (false, format!("denied: the service `{name}` does not list the method for `{user}`"))
         }
     };
-    Ok(Some(Explained { is_allowed, reason }))
+    Ok(Some(ExplainedDecision { is_allowed, reason }))
 }

@@ -7,10 +7,10 @@ use callgate::bridge::Endpoint;
 
 use crate::cli::{BridgeArgs, Protocol};
 
-pub(super) fn endpoint(given: &BridgeArgs) -> anyhow::Result<Endpoint> {
-    let (endpoint, option): (Endpoint, _) = match &given.url {
+pub(super) fn endpoint(args: &BridgeArgs) -> anyhow::Result<Endpoint> {
+    let (endpoint, option): (Endpoint, _) = match &args.url {
         Some(url) => (url.parse().context("`--url` is not valid")?, "--url"),
-        None => (from_parts(given)?, "--path"),
+        None => (from_parts(args)?, "--path"),
     };
     if endpoint.has_query() {
         tracing::warn!(
@@ -20,21 +20,21 @@ pub(super) fn endpoint(given: &BridgeArgs) -> anyhow::Result<Endpoint> {
     Ok(endpoint)
 }
 
-fn from_parts(given: &BridgeArgs) -> anyhow::Result<Endpoint> {
-    let scheme = match given.protocol {
+fn from_parts(args: &BridgeArgs) -> anyhow::Result<Endpoint> {
+    let scheme = match args.protocol {
         Protocol::Http => "http",
         Protocol::Https => "https",
     };
-    let host = host(given.host.trim())?;
-    let path = given.path.trim();
+    let host = host(args.host.trim())?;
+    let path = args.path.trim();
     if path.contains("://") && !path.starts_with('/') {
         bail!("`--path` must be a path such as `/mcp`; use `--url` for a whole URL");
     }
     let slash = if path.starts_with('/') { "" } else { "/" };
     // The host is first parsed alone, so that the error names the option that is wrong.
-    let at_root = format!("{scheme}://{host}:{}/", given.port);
+    let at_root = format!("{scheme}://{host}:{}/", args.port);
     let _: Endpoint = at_root.parse().context("`--host` is not valid")?;
-    let url = format!("{scheme}://{host}:{}{slash}{path}", given.port);
+    let url = format!("{scheme}://{host}:{}{slash}{path}", args.port);
     url.parse().context("`--path` is not valid")
 }
 
@@ -49,9 +49,10 @@ fn host(host: &str) -> anyhow::Result<String> {
     if host.contains(['/', '?', '#']) {
         bail!("`--host` must be a name or an address; use `--path` for the path");
     }
-    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    if bare.parse::<Ipv6Addr>().is_ok() {
-        return Ok(format!("[{bare}]"));
+    let unbracketed =
+        host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    if unbracketed.parse::<Ipv6Addr>().is_ok() {
+        return Ok(format!("[{unbracketed}]"));
     }
     if host.contains(':') {
         bail!("`--host` must be a name or an address; use `--port` for the port");

@@ -9,15 +9,15 @@ use crate::error_hints::hinted;
 use crate::printer;
 
 /// Adds the token from the file, the command line or the environment, in this order of precedence.
-pub(super) fn with_token(options: Options, given: &BridgeArgs) -> anyhow::Result<Options> {
-    let from_file = match &given.token_file {
+pub(super) fn with_token(options: Options, args: &BridgeArgs) -> anyhow::Result<Options> {
+    let from_file = match &args.token_file {
         Some(path) => Some(secret_in_file("--token-file", path)?),
         None => None,
     };
-    let (text, source) = match (from_file, &given.token, environment(TOKEN_VARIABLE)) {
+    let (text, source) = match (from_file, &args.token, environment(TOKEN_VARIABLE)) {
         (Some(text), ..) => (text, "--token-file"),
         (None, Some(text), _) if Secret::new(text).is_some() => {
-            warn_of_process_list("--token");
+            warn_about_process_list("--token");
             (text.clone(), "--token")
         }
         (None, _, Some(text)) => (text, TOKEN_VARIABLE),
@@ -37,7 +37,7 @@ pub(super) fn with_token(options: Options, given: &BridgeArgs) -> anyhow::Result
     })
 }
 
-pub(super) fn warn_of_process_list(option: &str) {
+pub(super) fn warn_about_process_list(option: &str) {
     printer::message(format!(
         "callgate: other users of this machine can see `{option}`; use `{TOKEN_VARIABLE}` or `--token-file`"
     ));

@@ -4,23 +4,23 @@ use std::time::{Duration, Instant};
 
 use super::RunRecord;
 
-/// Maximum time until a gateway is ready again.
+/// Maximum time until a server is ready again.
 const MAX_RECOVERY: Duration = Duration::from_secs(2);
-/// Maximum time until a connected gateway refuses revoked access.
+/// Maximum time until a connected server refuses revoked access.
 const MAX_REVOCATION: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timings {
-    /// Time from the end of the fault until all gateways were ready.
+    /// Time from the end of the fault until all servers were ready.
     pub(crate) recovery: Duration,
-    /// Time from the end of the revoking command until the last use at a connected gateway.
+    /// Time from the end of the revoking command until the last use at a connected server.
     pub(crate) revocation: Option<Duration>,
-    /// Time from the disconnection until the last use at the isolated gateway.
+    /// Time from the disconnection until the last use at the isolated server.
     pub(crate) isolated_use: Option<Duration>,
 }
 
 impl Timings {
-    /// Computes the durations. The fault ended at `repaired`, all gateways were ready at `ready`, and a gateway was
+    /// Computes the durations. The fault ended at `repaired`, all servers were ready at `ready`, and a server was
     /// isolated at `isolated_at`.
     pub(crate) fn of(
         run: &RunRecord,
@@ -29,14 +29,14 @@ impl Timings {
         isolated_at: Option<Instant>,
     ) -> Self {
         let revocation = run.revocation.as_ref();
-        let isolated = revocation.and_then(|it| it.isolated).map(|(gateway, _)| gateway);
+        let isolated = revocation.and_then(|it| it.isolated).map(|(server, _)| server);
         let uses = run.calls.iter().filter(|call| call.is_served()).filter_map(|call| {
             let (_, returned) = revocation?.times.of(call.group)?;
-            Some((Some(call.gateway), call.begin, returned))
+            Some((Some(call.server), call.begin, returned))
         });
         let since = |later: Instant, earlier| later.saturating_duration_since(earlier);
-        let connected = uses.clone().filter(|(gateway, ..)| *gateway != isolated);
-        let at_isolated = uses.filter(|(gateway, ..)| *gateway == isolated);
+        let connected = uses.clone().filter(|(server, ..)| *server != isolated);
+        let at_isolated = uses.filter(|(server, ..)| *server == isolated);
         Self {
             recovery: since(ready, repaired),
             revocation: connected.map(|(_, at, returned)| since(at, returned)).max(),
@@ -59,12 +59,16 @@ impl Timings {
 
 #[test]
 fn exceeded_limits_are_reported() {
-    let [second, two] = [1, 2].map(Duration::from_secs);
-    let timings = Timings { recovery: two, revocation: Some(second), isolated_use: None };
+    let [one_second, two_seconds] = [1, 2].map(Duration::from_secs);
+    let timings =
+        Timings { recovery: two_seconds, revocation: Some(one_second), isolated_use: None };
     assert_eq!(timings.violations(), [""; 0]);
-    let more = Duration::from_millis(1);
-    let late =
-        Timings { recovery: two + more, revocation: Some(second + more), isolated_use: None };
+    let excess = Duration::from_millis(1);
+    let exceeded = Timings {
+        recovery: two_seconds + excess,
+        revocation: Some(one_second + excess),
+        isolated_use: None,
+    };
     let expected = ["recovery took 2.001s, limit 2s", "revocation took 1.001s, limit 1s"];
-    assert_eq!(late.violations(), expected);
+    assert_eq!(exceeded.violations(), expected);
 }

@@ -1,4 +1,4 @@
-//! Registry counters of a gateway, from `/metrics`.
+//! Registry counters of a server, from `/metrics`.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::http_client::get;
 use crate::support::TIMEOUT;
 
-/// Number of consecutive polls without another statement after which a gateway counts as idle.
+/// Number of consecutive polls without another statement after which a server counts as idle.
 const IDLE_POLLS: u64 = 20;
 /// Maximum time to store the tool names of a large catalog.
 const STORE_TIMEOUT: Duration = Duration::from_mins(10);
@@ -24,8 +24,8 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn read(gateway: SocketAddr) -> Self {
-        let page = get(gateway, "/metrics").unwrap().body;
+    pub(crate) fn read(server: SocketAddr) -> Self {
+        let page = get(server, "/metrics").unwrap().body;
         let value = |name: &str| {
             let line = page.lines().find_map(|line| line.strip_prefix(name));
             line.unwrap_or_else(|| panic!("no {name}: {page}")).trim()
@@ -42,10 +42,10 @@ impl Metrics {
 
     /// Reads the counters between two polls. During a poll, only one of the two counters includes
     /// this poll.
-    pub(crate) fn settled(gateway: SocketAddr, before: Self) -> Self {
+    pub(crate) fn settled(server: SocketAddr, before: Self) -> Self {
         let started = Instant::now();
         loop {
-            let now = Self::read(gateway);
+            let now = Self::read(server);
             if now.polls - before.polls == now.statements - before.statements
                 || started.elapsed() > TIMEOUT / 10
             {
@@ -54,23 +54,23 @@ impl Metrics {
         }
     }
 
-    /// Waits until a gateway has read the state that the registry has now.
-    pub(crate) fn wait_for_poll(gateway: SocketAddr) {
-        let mut before = Self::read(gateway);
-        Self::until(gateway, TIMEOUT, |now| {
+    /// Waits until a server has read the state that the registry has now.
+    pub(crate) fn wait_for_poll(server: SocketAddr) {
+        let mut before = Self::read(server);
+        Self::until(server, TIMEOUT, |now| {
             if now.failures != before.failures {
                 before = now;
             }
             // A poll may be in progress. The next poll is complete when a third poll begins. The
             // page lists the failures first, so the next page shows whether the second poll failed.
-            now.polls >= before.polls + 2 && Self::read(gateway).failures == before.failures
+            now.polls >= before.polls + 2 && Self::read(server).failures == before.failures
         });
     }
 
-    /// Waits until a gateway sends nothing but polls.
-    pub(crate) fn wait_until_idle(gateway: SocketAddr) {
-        let mut before = Self::read(gateway);
-        Self::until(gateway, STORE_TIMEOUT, |now| {
+    /// Waits until a server sends nothing but polls.
+    pub(crate) fn wait_until_idle(server: SocketAddr) {
+        let mut before = Self::read(server);
+        Self::until(server, STORE_TIMEOUT, |now| {
             let polls = now.polls - before.polls;
             let is_idle = now.statements - before.statements == polls;
             if polls >= IDLE_POLLS && !is_idle {
@@ -80,10 +80,10 @@ impl Metrics {
         });
     }
 
-    fn until(gateway: SocketAddr, timeout: Duration, mut is_met: impl FnMut(Self) -> bool) {
+    fn until(server: SocketAddr, timeout: Duration, mut is_met: impl FnMut(Self) -> bool) {
         let started = Instant::now();
-        while !is_met(Self::read(gateway)) {
-            assert!(started.elapsed() < timeout, "timed out: {:?}", Self::read(gateway));
+        while !is_met(Self::read(server)) {
+            assert!(started.elapsed() < timeout, "timed out: {:?}", Self::read(server));
             std::thread::sleep(Duration::from_millis(5));
         }
     }

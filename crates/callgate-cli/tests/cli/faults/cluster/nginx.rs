@@ -10,11 +10,11 @@ use crate::real::servers::{RunningProcess, debian};
 const CONFIGURATION: &str = include_str!("../../../../../../examples/replicas/src/balancer.conf");
 
 /// Starts nginx with its files in this directory.
-pub(crate) fn start(directory: &Path, gateways: &[SocketAddr]) -> RunningProcess {
+pub(crate) fn start(directory: &Path, servers: &[SocketAddr]) -> RunningProcess {
     let directory = directory.to_owned();
     let mut balancer = CONFIGURATION.to_owned();
-    for (number, gateway) in (1..).zip(gateways) {
-        balancer = balancer.replace(&format!("callgate-{number}:8080"), &gateway.to_string());
+    for (number, server) in (1..).zip(servers) {
+        balancer = balancer.replace(&format!("callgate-{number}:8080"), &server.to_string());
     }
     RunningProcess::start(move |port| {
         let balancer = balancer.replace("balancer:80", &format!("127.0.0.1:{port}"));
@@ -30,8 +30,8 @@ pub(crate) fn start(directory: &Path, gateways: &[SocketAddr]) -> RunningProcess
 fn complete_configuration(directory: &Path, balancer: &str) -> String {
     let directory = directory.display();
     let mut paths = String::new();
-    for what in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
-        let _ = writeln!(paths, "{what}_temp_path {directory}/{what};");
+    for name in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
+        let _ = writeln!(paths, "{name}_temp_path {directory}/{name};");
     }
     format!(
         "daemon off;\nmaster_process off;\npid {directory}/pid;\nerror_log stderr warn;\n\

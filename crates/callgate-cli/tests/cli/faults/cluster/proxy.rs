@@ -1,4 +1,4 @@
-//! TCP proxy between a gateway and its database that can reset or drop the traffic.
+//! TCP proxy between a server and its database that can reset or drop the traffic.
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,8 +27,8 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    pub(crate) fn start(to: SocketAddr) -> Self {
-        let runtime = crate::front::runtime();
+    pub(crate) fn start(database: SocketAddr) -> Self {
+        let runtime = crate::reverse_proxy::runtime();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let (link, changes) = watch::channel(Link::Up);
@@ -36,7 +36,7 @@ impl Proxy {
             while let Ok((client, _)) = listener.accept().await {
                 let changes = changes.clone();
                 tokio::spawn(async move {
-                    let _ = serve(client, to, changes).await;
+                    let _ = serve(client, database, changes).await;
                 });
             }
         });
@@ -52,26 +52,26 @@ impl Proxy {
 /// Serves one connection until the state of the link changes, since lost bytes cannot be sent again.
 async fn serve(
     mut client: TcpStream,
-    to: SocketAddr,
+    database_address: SocketAddr,
     mut changes: watch::Receiver<Link>,
 ) -> io::Result<()> {
     let link = *changes.borrow_and_update();
     // Closing the socket sends a reset.
     client.set_zero_linger()?;
-    let mut server = match link {
-        Link::Up => TcpStream::connect(to).await?,
+    let mut database = match link {
+        Link::Up => TcpStream::connect(database_address).await?,
         Link::Reset => return Ok(()),
         Link::Blackhole => return never().await,
     };
-    server.set_zero_linger()?;
-    let passed = pass(&mut client, &mut server, &mut changes).await;
+    database.set_zero_linger()?;
+    let result = forward(&mut client, &mut database, &mut changes).await;
     let is_blackhole = *changes.borrow() == Link::Blackhole;
     if is_blackhole {
         // Both ends stay open and receive nothing more, not even a close. Lost bytes make the connection
         // unusable after the link is up again.
         return never().await;
     }
-    passed
+    result
 }
 
 async fn never() -> io::Result<()> {
@@ -79,9 +79,9 @@ async fn never() -> io::Result<()> {
 }
 
 /// Forwards bytes until one side closes or the state of the link changes.
-async fn pass(
+async fn forward(
     client: &mut TcpStream,
-    server: &mut TcpStream,
+    database: &mut TcpStream,
     changes: &mut watch::Receiver<Link>,
 ) -> io::Result<()> {
     let (mut up, mut down) = (vec![0; 1 << 14], vec![0; 1 << 14]);
@@ -91,9 +91,9 @@ async fn pass(
             _ = changes.changed() => return Ok(()),
             count = client.read(&mut up) => match count? {
                 0 => return Ok(()),
-                count => server.write_all(&up[..count]).await?,
+                count => database.write_all(&up[..count]).await?,
             },
-            count = server.read(&mut down) => match count? {
+            count = database.read(&mut down) => match count? {
                 0 => return Ok(()),
                 count => client.write_all(&down[..count]).await?,
             },

@@ -116,8 +116,8 @@ impl TestRegistry {
     }
 
     fn add_method(&self, method: &str, section: &str, options: &[&str]) {
-        let need = format!("{section}:read");
-        let add = ["method", "add", method, "--section", &need, "--param", "string $key"];
+        let requirement = format!("{section}:read");
+        let add = ["method", "add", method, "--section", &requirement, "--param", "string $key"];
         self.run(&[&add, options].concat());
     }
 
@@ -137,7 +137,7 @@ impl TestRegistry {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Starts a gateway on the registry at this URL.
+    /// Starts a server on the registry at this URL.
     pub(crate) fn serve(&self, url: &str, grace: Duration) -> RunningProcess {
         let (program, directory) = (self.program.path(), self.dir.path(""));
         let (url, grace) = (url.to_owned(), grace.as_secs().to_string());

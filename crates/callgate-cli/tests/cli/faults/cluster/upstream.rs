@@ -45,11 +45,11 @@ pub(crate) struct Execution {
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
-    service: Arc<Service>,
+    service: Arc<UpstreamService>,
 }
 
 #[derive(Debug)]
-struct Service {
+struct UpstreamService {
     mode: UpstreamMode,
     executed: Mutex<Vec<Execution>>,
 }
@@ -58,12 +58,12 @@ impl Upstream {
     pub(crate) fn start(mode: UpstreamMode) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let service = Arc::new(Service { mode, executed: Mutex::default() });
+        let service = Arc::new(UpstreamService { mode, executed: Mutex::default() });
         let shared = Arc::clone(&service);
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let service = Arc::clone(&shared);
-                // The connection fails if its gateway is killed.
+                // The connection fails if its server is killed.
                 std::thread::spawn(move || drop(service.serve(&stream)));
             }
         });
@@ -76,7 +76,7 @@ impl Upstream {
     }
 }
 
-impl Service {
+impl UpstreamService {
     /// Serves a connection until either side closes it.
     fn serve(&self, mut stream: &TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
@@ -90,12 +90,12 @@ impl Service {
                 std::thread::sleep(Duration::from_millis(chance % MAX_DELAY));
             }
             let body = json!({"jsonrpc": "2.0", "id": request["id"], "result": {"key": key}});
-            let answer = response(&body.to_string());
+            let reply = response(&body.to_string());
             match end {
-                End::Answered => stream.write_all(answer.as_bytes())?,
+                End::Answered => stream.write_all(reply.as_bytes())?,
                 End::ClosedBeforeReply => return Ok(()),
                 End::ClosedDuringReply => {
-                    return stream.write_all(&answer.as_bytes()[..answer.len() / 2]);
+                    return stream.write_all(&reply.as_bytes()[..reply.len() / 2]);
                 }
             }
         }

@@ -67,7 +67,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Call {
     pub(crate) client: usize,
     pub(crate) group: ClientGroup,
-    pub(crate) gateway: usize,
+    pub(crate) server: usize,
     pub(crate) kind: RequestKind,
     /// Unique key, which the upstream logs.
     pub(crate) key: String,
@@ -105,18 +105,19 @@ impl CallLog {
         let started = Instant::now();
         let mut calls = self.calls.lock().unwrap();
         loop {
-            let new: Vec<&Call> = calls.iter().filter(|call| call.begin > started).collect();
-            if is_met(&new) {
+            let new_calls: Vec<&Call> = calls.iter().filter(|call| call.begin > started).collect();
+            if is_met(&new_calls) {
                 return;
             }
             assert!(
                 started.elapsed() < TIMEOUT,
                 "timed out waiting until {condition}; last call: {:?}",
-                new.last()
+                new_calls.last()
             );
-            let enough = calls.len() + BATCH;
-            let waited = self.added.wait_timeout_while(calls, TIMEOUT, |all| all.len() < enough);
-            calls = waited.unwrap().0;
+            let next_length = calls.len() + BATCH;
+            let result =
+                self.added.wait_timeout_while(calls, TIMEOUT, |calls| calls.len() < next_length);
+            calls = result.unwrap().0;
         }
     }
 }

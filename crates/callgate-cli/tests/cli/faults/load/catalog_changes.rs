@@ -40,7 +40,7 @@ impl CatalogChanges {
         let thread = std::thread::spawn(move || {
             while !is_stopped.load(Ordering::Relaxed) {
                 for statements in [&[REMOVE, ADD].concat(), REMOVE] {
-                    // Fails while the server is down.
+                    // Fails while the database server is down.
                     let sql = format!("BEGIN; {statements} COMMIT;");
                     let _ = server.try_sql(&database, &sql);
                     std::thread::sleep(INTERVAL);

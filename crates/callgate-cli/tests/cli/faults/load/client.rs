@@ -1,4 +1,4 @@
-//! An MCP client of either protocol era that calls the gateways in turn and never retries.
+//! An MCP client of either protocol era that calls the servers in turn and never retries.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -22,7 +22,7 @@ const FORBIDDEN_TOOL: &str = "work_secret";
 /// Protocol era of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
-    /// With a session, which is opened at one gateway and valid at all.
+    /// With a session, which is opened at one server and valid at all.
     Legacy,
     /// Without sessions.
     Modern,
@@ -37,25 +37,25 @@ impl Era {
     }
 }
 
-/// A client with a connection to each gateway.
+/// A client with a connection to each server.
 pub(crate) struct Client {
     era: Era,
     token: String,
     /// Tools of the client: one that writes and one that only reads.
     tools: [&'static str; 2],
     session: Option<String>,
-    gateways: Vec<SocketAddr>,
+    servers: Vec<SocketAddr>,
     connections: Vec<Option<Connection>>,
     last_id: u64,
 }
 
 impl Client {
-    /// Creates a client. A legacy client opens its session at the gateway `first`.
+    /// Creates a client. A legacy client opens its session at the server `first`.
     pub(crate) fn new(
         era: Era,
         token: &str,
         tools: [&'static str; 2],
-        gateways: &[SocketAddr],
+        servers: &[SocketAddr],
         first: usize,
     ) -> Self {
         let mut client = Self {
@@ -63,8 +63,8 @@ impl Client {
             token: token.to_owned(),
             tools,
             session: None,
-            gateways: gateways.to_vec(),
-            connections: gateways.iter().map(|_| None).collect(),
+            servers: servers.to_vec(),
+            connections: servers.iter().map(|_| None).collect(),
             last_id: 0,
         };
         if era == Era::Legacy {
@@ -79,67 +79,67 @@ impl Client {
             "protocolVersion": self.era.version(), "capabilities": {}, "clientInfo": info,
         });
         let (headers, body) = self.request("initialize", params);
-        let answer = self.post_until_available(first, &headers, &body);
-        let session = answer.header("mcp-session-id").map(ToOwned::to_owned);
-        self.session = Some(session.unwrap_or_else(|| panic!("no session: {answer:?}")));
+        let response = self.post_until_available(first, &headers, &body);
+        let session = response.header("mcp-session-id").map(ToOwned::to_owned);
+        self.session = Some(session.unwrap_or_else(|| panic!("no session: {response:?}")));
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        let second = (first + 1) % self.gateways.len();
+        let second = (first + 1) % self.servers.len();
         let headers = self.headers("notifications/initialized", None);
-        let answer = self.post_until_available(second, &headers, &initialized.to_string());
-        assert_eq!(answer.status, 202, "{answer:?}");
+        let response = self.post_until_available(second, &headers, &initialized.to_string());
+        assert_eq!(response.status, 202, "{response:?}");
     }
 
     /// Posts until the reply is not 503. On a busy machine, the first lookup of a token may time out.
-    fn post_until_available(&mut self, gateway: usize, headers: &str, body: &str) -> HttpResponse {
+    fn post_until_available(&mut self, server: usize, headers: &str, body: &str) -> HttpResponse {
         let started = Instant::now();
         loop {
-            let answer = self.post(gateway, headers, body).unwrap();
-            if answer.status != 503 || started.elapsed() > TIMEOUT {
-                return answer;
+            let response = self.post(server, headers, body).unwrap();
+            if response.status != 503 || started.elapsed() > TIMEOUT {
+                return response;
             }
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// Sends a request of this kind to a gateway. Returns its outcome.
-    pub(crate) fn call(&mut self, gateway: usize, kind: RequestKind, key: &str) -> Outcome {
+    /// Sends a request of this kind to a server. Returns its outcome.
+    pub(crate) fn call(&mut self, server: usize, kind: RequestKind, key: &str) -> Outcome {
         let [write, read] = self.tools;
         let mut call = |name| {
             let params = json!({"name": name, "arguments": {"key": key}});
-            self.send(gateway, "tools/call", params)
+            self.send(server, "tools/call", params)
         };
-        let answer = match kind {
+        let response = match kind {
             RequestKind::Write => call(write),
             RequestKind::Read => call(read),
             RequestKind::Forbidden => call(FORBIDDEN_TOOL),
-            RequestKind::List => self.send(gateway, "tools/list", json!({})),
+            RequestKind::List => self.send(server, "tools/list", json!({})),
         };
-        match answer {
-            Ok(answer) => self.outcome(&answer, kind, key),
+        match response {
+            Ok(response) => self.outcome(&response, kind, key),
             Err(error) => Outcome::ConnectionLost(error.to_string()),
         }
     }
 
-    /// Sends a JSON-RPC request to a gateway.
+    /// Sends a JSON-RPC request to a server.
     pub(crate) fn send(
         &mut self,
-        gateway: usize,
+        server: usize,
         method: &str,
         params: Value,
     ) -> io::Result<HttpResponse> {
         let (headers, body) = self.request(method, params);
-        self.post(gateway, &headers, &body)
+        self.post(server, &headers, &body)
     }
 
     /// Subscribes to changes of the tool list. Returns a connection with the event stream.
-    pub(crate) fn listen(&mut self, gateway: usize) -> io::Result<TcpStream> {
+    pub(crate) fn listen(&mut self, server: usize) -> io::Result<TcpStream> {
         let params = json!({"notifications": {"toolsListChanged": true}});
         let (line, (headers, body)) = match self.era {
             Era::Legacy => ("GET /mcp", (self.headers("", None), String::new())),
             Era::Modern => ("POST /mcp", self.request("subscriptions/listen", params)),
         };
         let headers = format!("{headers}Connection: close\r\n");
-        Connection::open(self.gateways[gateway])?.send(line, &headers, &body)
+        Connection::open(self.servers[server])?.send(line, &headers, &body)
     }
 
     /// Returns the headers and the body of a request.
@@ -177,48 +177,53 @@ impl Client {
     }
 
     /// Posts a body. After a failure, the connection is not used again.
-    fn post(&mut self, gateway: usize, headers: &str, body: &str) -> io::Result<HttpResponse> {
-        let mut connection = match self.connections[gateway].take() {
+    fn post(&mut self, server: usize, headers: &str, body: &str) -> io::Result<HttpResponse> {
+        let mut connection = match self.connections[server].take() {
             Some(connection) if connection.is_open() => connection,
-            _ => Connection::open(self.gateways[gateway])?,
+            _ => Connection::open(self.servers[server])?,
         };
-        let answer = connection.request("POST /mcp", headers, body)?;
-        if answer.header("connection").is_none_or(|it| !it.eq_ignore_ascii_case("close")) {
-            self.connections[gateway] = Some(connection);
+        let response = connection.request("POST /mcp", headers, body)?;
+        if response.header("connection").is_none_or(|it| !it.eq_ignore_ascii_case("close")) {
+            self.connections[server] = Some(connection);
         }
-        Ok(answer)
+        Ok(response)
     }
 
-    fn outcome(&self, answer: &HttpResponse, kind: RequestKind, key: &str) -> Outcome {
-        match answer.status {
+    fn outcome(&self, response: &HttpResponse, kind: RequestKind, key: &str) -> Outcome {
+        match response.status {
             200 => {}
             401 => return Outcome::Unauthorized,
             503 => return Outcome::Unavailable,
-            status => return Outcome::Failed(format!("{status}: {}", answer.body)),
+            status => return Outcome::Failed(format!("{status}: {}", response.body)),
         }
-        let Ok(reply) = serde_json::from_str::<Value>(&answer.body) else {
-            return Outcome::Wrong(answer.body.clone());
+        let Ok(reply) = serde_json::from_str::<Value>(&response.body) else {
+            return Outcome::Wrong(response.body.clone());
         };
         if reply["id"] != self.last_id {
-            return Outcome::Wrong(answer.body.clone());
+            return Outcome::Wrong(response.body.clone());
         }
         match kind {
-            RequestKind::List => self.listed(&reply),
-            RequestKind::Write | RequestKind::Read | RequestKind::Forbidden => called(&reply, key),
+            RequestKind::List => self.list_outcome(&reply),
+            RequestKind::Write | RequestKind::Read | RequestKind::Forbidden => {
+                call_outcome(&reply, key)
+            }
         }
     }
 
     /// Checks a list: the client's tools, with or without both of [`PAIR_TOOLS`], or none.
-    fn listed(&self, reply: &Value) -> Outcome {
+    fn list_outcome(&self, reply: &Value) -> Outcome {
         let Some(tools) = reply["result"]["tools"].as_array() else {
             return Outcome::Failed(reply.to_string());
         };
         let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
-        let has = |tools: &[&str]| tools.iter().all(|tool| names.contains(tool));
+        let contains_all = |tools: &[&str]| tools.iter().all(|tool| names.contains(tool));
         match names.len() {
             0 => Outcome::Denied,
-            2 if has(&self.tools) => Outcome::Answered,
-            4 if self.tools == WORK_TOOLS && has(&WORK_TOOLS) && has(&PAIR_TOOLS) => {
+            2 if contains_all(&self.tools) => Outcome::Answered,
+            4 if self.tools == WORK_TOOLS
+                && contains_all(&WORK_TOOLS)
+                && contains_all(&PAIR_TOOLS) =>
+            {
                 Outcome::Answered
             }
             _ => Outcome::Wrong(reply.to_string()),
@@ -226,7 +231,7 @@ impl Client {
     }
 }
 
-fn called(reply: &Value, key: &str) -> Outcome {
+fn call_outcome(reply: &Value, key: &str) -> Outcome {
     let result = &reply["result"];
     if reply["error"]["message"]
         .as_str()
@@ -239,7 +244,7 @@ fn called(reply: &Value, key: &str) -> Outcome {
     }
     let text = result["content"][0]["text"].as_str().unwrap_or_default();
     match serde_json::from_str::<Value>(text) {
-        Ok(answer) if answer == json!({"key": key}) => Outcome::Answered,
+        Ok(value) if value == json!({"key": key}) => Outcome::Answered,
         _ => Outcome::Wrong(reply.to_string()),
     }
 }

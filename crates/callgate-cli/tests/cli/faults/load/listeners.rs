@@ -1,4 +1,4 @@
-//! Clients that subscribe to changes of the tool list: one of each era at each gateway.
+//! Clients that subscribe to changes of the tool list: one of each era at each server.
 
 use std::io::{self, Read as _};
 use std::net::SocketAddr;
@@ -33,17 +33,17 @@ impl Drop for Listeners {
 }
 
 impl Listeners {
-    pub(crate) fn start(gateways: &[SocketAddr], account: &Account) -> Self {
+    pub(crate) fn start(servers: &[SocketAddr], account: &Account) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let mut listeners = Self { stop, counts: Vec::new(), threads: Vec::new() };
-        for gateway in 0..gateways.len() {
+        for server in 0..servers.len() {
             for era in [Era::Legacy, Era::Modern] {
-                // The session is opened at one gateway and used at another.
-                let first = (gateway + 1) % gateways.len();
-                let client = Client::new(era, &account.token, account.tools, gateways, first);
+                // The session is opened at one server and used at another.
+                let first = (server + 1) % servers.len();
+                let client = Client::new(era, &account.token, account.tools, servers, first);
                 let (count, stop) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&listeners.stop));
-                listeners.counts.push((format!("{era:?} at {gateway}"), Arc::clone(&count)));
-                let listener = Listener { client, gateway, count, stop };
+                listeners.counts.push((format!("{era:?} at {server}"), Arc::clone(&count)));
+                let listener = Listener { client, server, count, stop };
                 listeners.threads.push(std::thread::spawn(move || listener.run()));
             }
         }
@@ -66,7 +66,7 @@ impl Listeners {
 
 struct Listener {
     client: Client,
-    gateway: usize,
+    server: usize,
     count: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
 }
@@ -82,7 +82,7 @@ impl Listener {
 
     /// Reads one stream to its end.
     fn read_stream(&mut self) -> io::Result<()> {
-        let mut stream = self.client.listen(self.gateway)?;
+        let mut stream = self.client.listen(self.server)?;
         stream.set_read_timeout(Some(INTERVAL))?;
         let (mut text, mut bytes) = (String::new(), [0; 4096]);
         while !self.stop.load(Ordering::Relaxed) {

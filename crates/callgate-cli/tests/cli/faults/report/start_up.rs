@@ -1,4 +1,4 @@
-//! Start-up time of a gateway with a large catalog.
+//! Start-up time of a server with a large catalog.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -58,35 +58,35 @@ impl Drop for KillOnDrop {
     }
 }
 
-/// Starts a gateway on a new registry, and stops it after it has stored the tool names for later starts.
+/// Starts a server on a new registry, and stops it after it has stored the tool names for later starts.
 pub(crate) fn first_start(registry: &TestRegistry, database: &RegistryDatabase) -> StartUp {
-    started(registry, database, Metrics::wait_until_idle)
+    measure_start(registry, database, Metrics::wait_until_idle)
 }
 
-/// Starts a gateway and waits until it is ready.
+/// Starts a server and waits until it is ready.
 pub(crate) fn start(registry: &TestRegistry, database: &RegistryDatabase) -> StartUp {
-    started(registry, database, |_| {})
+    measure_start(registry, database, |_| {})
 }
 
-fn started(
+fn measure_start(
     registry: &TestRegistry,
     database: &RegistryDatabase,
-    then: impl Fn(SocketAddr),
+    on_ready: impl Fn(SocketAddr),
 ) -> StartUp {
     let (address, log) = (free_address(), registry.dir.path("start.log"));
     let mut command = registry.command(&["serve", "--json", "--listen", &address.to_string()]);
     command.env("CALLGATE_DATABASE", database.url()).env("CALLGATE_LOG_FORMAT", "json");
     command.env("CALLGATE_METRICS", "true");
     command.stdout(Stdio::null()).stderr(File::create(&log).unwrap());
-    let begun = Instant::now();
-    let gateway = KillOnDrop(command.spawn().unwrap());
-    let is_ready = || get(address, "/readyz").is_ok_and(|answer| answer.status == 200);
-    while !is_ready() && begun.elapsed() < TIMEOUT {
+    let begin = Instant::now();
+    let server = KillOnDrop(command.spawn().unwrap());
+    let is_ready = || get(address, "/readyz").is_ok_and(|response| response.status == 200);
+    while !is_ready() && begin.elapsed() < TIMEOUT {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let total = begun.elapsed();
-    then(address);
-    drop(gateway);
+    let total = begin.elapsed();
+    on_ready(address);
+    drop(server);
     let log = std::fs::read_to_string(log).unwrap();
     let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let loaded = lines.find(|line| line["message"] == "catalog loaded");

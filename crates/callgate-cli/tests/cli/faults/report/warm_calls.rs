@@ -21,44 +21,44 @@ pub(crate) struct WarmCallCounts {
     pub(crate) calls: usize,
     /// Number of polls for changes. A poll is one statement.
     pub(crate) polls: u64,
-    /// Number of statements that the gateway sent.
+    /// Number of statements that the server sent.
     pub(crate) statements: u64,
     /// Number of statements that the database server counted, if the server counts statements.
     pub(crate) counted_by_database: Option<u64>,
 }
 
-/// Makes calls through one gateway, with and without sessions, and counts statements. If the gateway did other
+/// Makes calls through one server, with and without sessions, and counts statements. If the server did other
 /// work meanwhile (a reload after a slow poll, or storing when tokens were last used), repeats the calls.
 pub(crate) fn warm_calls(
     registry: &TestRegistry,
     database: &RegistryDatabase,
     calls: usize,
 ) -> WarmCallCounts {
-    let gateway = registry.serve(database.url(), Duration::from_mins(1));
+    let server = registry.serve(database.url(), Duration::from_mins(1));
     let Account { token, tools } = registry.account(ClientGroup::Unchanged);
     let era = |number| if number % 2 == 0 { Era::Legacy } else { Era::Modern };
-    let new = |number| Client::new(era(number), &token, tools, &[gateway.address], 0);
+    let new = |number| Client::new(era(number), &token, tools, &[server.address], 0);
     let mut clients: Vec<Client> = (0..CLIENTS).map(new).collect();
     // Caches each token and tool.
     call_all(&mut clients, 1, "first");
     let mut round = |number: usize| {
-        let (before, count_before) = (Metrics::read(gateway.address), database.statement_count());
+        let (before, count_before) = (Metrics::read(server.address), database.statement_count());
         call_all(&mut clients, calls / CLIENTS, &format!("round-{number}"));
-        let after = Metrics::settled(gateway.address, before);
+        let after = Metrics::settled(server.address, before);
         let counted_by_database =
             database.statement_count().zip(count_before).map(|(after, before)| after - before);
         let (polls, statements) =
             (after.polls - before.polls, after.statements - before.statements);
         WarmCallCounts { calls, polls, statements, counted_by_database }
     };
-    let mut counted = round(1);
+    let mut counts = round(1);
     for number in 2..=MAX_ROUNDS {
-        if counted.statements == counted.polls {
+        if counts.statements == counts.polls {
             break;
         }
-        counted = round(number);
+        counts = round(number);
     }
-    counted
+    counts
 }
 
 /// Makes `count` calls with each client. Every call must succeed.

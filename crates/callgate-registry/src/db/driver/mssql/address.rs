@@ -26,7 +26,7 @@ impl Address {
     pub(super) fn of(url: &Url) -> Result<Self, UrlError> {
         let host = match url.host() {
             Some(Host::Ipv6(address)) => address.to_string(),
-            _ => decoded(url.host_str().unwrap_or_default()),
+            _ => percent_decode(url.host_str().unwrap_or_default()),
         };
         let port = url.port().unwrap_or(DEFAULT_PORT);
         let mut config = config(url)?;
@@ -38,9 +38,9 @@ impl Address {
 
 fn config(url: &Url) -> Result<Config, UrlError> {
     let mut config = Config::new();
-    config.database(decoded(url.path().trim_start_matches('/')));
-    let password = decoded(url.password().unwrap_or_default());
-    config.authentication(AuthMethod::sql_server(decoded(url.username()), password));
+    config.database(percent_decode(url.path().trim_start_matches('/')));
+    let password = percent_decode(url.password().unwrap_or_default());
+    config.authentication(AuthMethod::sql_server(percent_decode(url.username()), password));
     config.encryption(EncryptionLevel::Required);
     let (mut trusts_any, mut ca) = (false, None);
     for (name, value) in url.query_pairs() {
@@ -48,17 +48,22 @@ fn config(url: &Url) -> Result<Config, UrlError> {
             ("encrypt", "required") => config.encryption(EncryptionLevel::Required),
             ("encrypt", "strict") => config.encryption(EncryptionLevel::Strict),
             ("encrypt", "off") => config.encryption(EncryptionLevel::NotSupported),
-            ("encrypt", _) => return Err(wrong(&name, "`required`, `strict` or `off`")),
+            ("encrypt", _) => {
+                return Err(invalid_parameter(&name, "`required`, `strict` or `off`"));
+            }
             ("trust_certificate", "true") => trusts_any = true,
             ("trust_certificate", "false") => trusts_any = false,
-            ("trust_certificate", _) => return Err(wrong(&name, "`true` or `false`")),
-            ("ca", "") => return Err(wrong(&name, "a file with certificates")),
+            ("trust_certificate", _) => return Err(invalid_parameter(&name, "`true` or `false`")),
+            ("ca", "") => return Err(invalid_parameter(&name, "a file with certificates")),
             ("ca", file) => ca = Some(file.to_owned()),
-            _ => return Err(wrong(&name, "`encrypt`, `trust_certificate` or `ca`")),
+            _ => return Err(invalid_parameter(&name, "`encrypt`, `trust_certificate` or `ca`")),
         }
     }
     if trusts_any && ca.is_some() {
-        return Err(wrong("trust_certificate", "either this parameter or `ca`, not both"));
+        return Err(invalid_parameter(
+            "trust_certificate",
+            "either this parameter or `ca`, not both",
+        ));
     }
     if let Some(file) = ca {
         config.trust_cert_ca(file);
@@ -69,11 +74,11 @@ fn config(url: &Url) -> Result<Config, UrlError> {
 }
 
 /// Returns the error for a parameter. Does not show the value, which may be a misplaced password.
-fn wrong(option: &str, expected: &str) -> UrlError {
-    UrlError::Parameter { name: option.to_owned(), expected: expected.to_owned() }
+fn invalid_parameter(name: &str, expected: &str) -> UrlError {
+    UrlError::Parameter { name: name.to_owned(), expected: expected.to_owned() }
 }
 
-fn decoded(text: &str) -> String {
+fn percent_decode(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
@@ -81,25 +86,25 @@ fn decoded(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn of(url: &str) -> Result<Address, UrlError> {
+    fn parse(url: &str) -> Result<Address, UrlError> {
         Address::of(&Url::parse(url).unwrap())
     }
 
     #[test]
-    fn a_url_has_all_that_is_needed_and_is_not_shown_with_its_password() {
+    fn addresses_are_parsed_and_their_debug_output_has_no_password() {
         for (url, address) in [
             ("mssql://sa:s3cret@db.example/registry", "db.example:1433"),
             ("mssql://sa:s3cret%2F@[::1]:14/r?encrypt=strict", "::1:14"),
             ("sqlserver://s%40:s3cret@127.0.0.1:14/r?encrypt=off&ca=/a.pem", "127.0.0.1:14"),
         ] {
-            let found = of(url).unwrap();
-            assert_eq!(found.to_string(), address);
-            assert!(!format!("{found:?}").contains("s3cret"));
+            let parsed = parse(url).unwrap();
+            assert_eq!(parsed.to_string(), address);
+            assert!(!format!("{parsed:?}").contains("s3cret"));
         }
     }
 
     #[test]
-    fn what_is_wrong_behind_the_question_mark_is_told_without_its_value() {
+    fn errors_of_parameters_do_not_contain_their_values() {
         let errors = [
             "encrypt=s3cret",
             "trust_certificate=s3cret",
@@ -107,7 +112,7 @@ mod tests {
             "password=s3cret",
             "trust_certificate=true&ca=s3cret",
         ]
-        .map(|options| of(&format!("mssql://u:p@h/d?{options}")).unwrap_err().to_string());
+        .map(|options| parse(&format!("mssql://u:p@h/d?{options}")).unwrap_err().to_string());
         assert!(errors.iter().all(|error| !error.contains("s3cret")));
         insta::assert_debug_snapshot!(errors);
     }

@@ -12,7 +12,7 @@ use super::address::Address;
 use super::error;
 use super::values;
 use crate::db::connect::DatabaseOptions;
-use crate::db::database::{Row, Value, numbered};
+use crate::db::database::{Row, Value, number_placeholders};
 use crate::db::error::{DatabaseError, DatabaseErrorKind, Result};
 
 /// Idle time after which a connection is pinged before it is used.
@@ -28,18 +28,18 @@ const SETTINGS: &str = "SET ANSI_NULLS ON; SET ANSI_PADDING ON; SET ANSI_WARNING
     SET TRANSACTION ISOLATION LEVEL READ COMMITTED";
 
 /// A connection. It is not reused after an error, because a part of a reply may still arrive.
-pub(super) struct Connection {
+pub(super) struct SqlServerConnection {
     client: Client<Compat<TcpStream>>,
     is_broken: bool,
 }
 
 /// A request to the server.
-enum Ask<'a> {
+enum Request<'a> {
     Statement(Query<'a>),
     Batch(&'a str),
 }
 
-impl Connection {
+impl SqlServerConnection {
     async fn open(address: &Address) -> Result<Self> {
         let stream = TcpStream::connect((address.host.as_str(), address.port)).await;
         let stream = stream.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
@@ -49,7 +49,7 @@ impl Connection {
         })?;
         // Boxed, because the future is large.
         let client = Box::pin(Client::connect(address.config.clone(), stream.compat_write())).await;
-        let client = client.map_err(|error| error::of_login(error, address))?;
+        let client = client.map_err(|error| error::login_error(error, address))?;
         Ok(Self { client, is_broken: false })
     }
 
@@ -60,51 +60,55 @@ impl Connection {
         values: &[Value<'_>],
         limit: Duration,
     ) -> Result<Vec<Row>> {
-        let mut query = Query::new(numbered(sql, "@P"));
+        let mut query = Query::new(number_placeholders(sql, "@P"));
         for value in values {
             values::bind(&mut query, *value);
         }
-        let results = self.ask(Ask::Statement(query), limit).await?;
+        let results = self.send(Request::Statement(query), limit).await?;
         Ok(results.into_iter().flatten().map(values::row).collect())
     }
 
     /// Runs several statements without values.
     pub(super) async fn batch(&mut self, sql: &str, limit: Duration) -> Result<()> {
-        self.ask(Ask::Batch(sql), limit).await.map(drop)
+        self.send(Request::Batch(sql), limit).await.map(drop)
     }
 
-    async fn ask(&mut self, ask: Ask<'_>, limit: Duration) -> Result<Vec<Vec<tiberius::Row>>> {
+    async fn send(
+        &mut self,
+        request: Request<'_>,
+        limit: Duration,
+    ) -> Result<Vec<Vec<tiberius::Row>>> {
         if self.is_broken {
             let message = "the connection was lost, or was closed after an error";
             return Err(DatabaseError::new(DatabaseErrorKind::Unavailable, message));
         }
         // Stays set if the future is dropped before the reply arrives.
         self.is_broken = true;
-        let answer = async {
-            let stream = match ask {
-                Ask::Statement(query) => query.query(&mut self.client).await?,
-                Ask::Batch(sql) => self.client.simple_query(sql).await?,
+        let response = async {
+            let stream = match request {
+                Request::Statement(query) => query.query(&mut self.client).await?,
+                Request::Batch(sql) => self.client.simple_query(sql).await?,
             };
             stream.into_results().await
         };
-        let answer = timeout(limit, Box::pin(answer)).await.map_err(|_| {
+        let response = timeout(limit, Box::pin(response)).await.map_err(|_| {
             let message = format!("the database did not respond within {limit:?}");
             DatabaseError::new(DatabaseErrorKind::Unavailable, message)
         })?;
-        let results = answer.map_err(error::of_statement)?;
+        let results = response.map_err(error::statement_error)?;
         self.is_broken = false;
         Ok(results)
     }
 }
 
 /// Creates and checks connections for the pool.
-pub(super) struct Connections {
+pub(super) struct ConnectionManager {
     address: Address,
     settings: String,
     timeout: Duration,
 }
 
-impl Connections {
+impl ConnectionManager {
     pub(super) fn new(mut address: Address, options: &DatabaseOptions) -> Self {
         let config = &mut address.config;
         config.application_name("callgate");
@@ -112,23 +116,23 @@ impl Connections {
         config.handshake_timeout(None);
         config.command_timeout(None);
         // Shorter than the client's time limit, so that the server's error message arrives first.
-        let for_locks = options.statement_timeout * 4 / 5;
-        let settings = format!("{SETTINGS}; SET LOCK_TIMEOUT {}", for_locks.as_millis());
+        let lock_timeout = options.statement_timeout * 4 / 5;
+        let settings = format!("{SETTINGS}; SET LOCK_TIMEOUT {}", lock_timeout.as_millis());
         Self { address, settings, timeout: options.connect_timeout }
     }
 }
 
-impl Manager for Connections {
-    type Type = Connection;
+impl Manager for ConnectionManager {
+    type Type = SqlServerConnection;
     type Error = DatabaseError;
 
-    async fn create(&self) -> Result<Connection> {
-        let made = async {
-            let mut connection = Connection::open(&self.address).await?;
+    async fn create(&self) -> Result<SqlServerConnection> {
+        let opening = async {
+            let mut connection = SqlServerConnection::open(&self.address).await?;
             connection.batch(&self.settings, self.timeout).await?;
             Ok(connection)
         };
-        timeout(self.timeout, Box::pin(made)).await.unwrap_or_else(|_| {
+        timeout(self.timeout, Box::pin(opening)).await.unwrap_or_else(|_| {
             let message = format!("failed to log in to `{}`: no response in time", self.address);
             Err(DatabaseError::new(DatabaseErrorKind::Unavailable, message))
         })
@@ -136,14 +140,14 @@ impl Manager for Connections {
 
     async fn recycle(
         &self,
-        used: &mut Connection,
+        connection: &mut SqlServerConnection,
         metrics: &Metrics,
     ) -> RecycleResult<DatabaseError> {
-        if used.is_broken {
+        if connection.is_broken {
             return Err(RecycleError::message("the last use of the connection failed"));
         }
         if metrics.last_used() > MAX_IDLE {
-            used.batch("SELECT 1", PING_TIMEOUT).await?;
+            connection.batch("SELECT 1", PING_TIMEOUT).await?;
         }
         Ok(())
     }

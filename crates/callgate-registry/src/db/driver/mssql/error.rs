@@ -6,32 +6,32 @@ use super::address::Address;
 use crate::db::error::{DatabaseError, DatabaseErrorKind};
 
 /// Converts a login error. A server error of kind `Other` becomes `Denied`.
-pub(super) fn of_login(error: Error, address: &Address) -> DatabaseError {
-    let (said, kind) = match error {
-        Error::Server(said) => {
-            let kind = match kind(&said) {
+pub(super) fn login_error(error: Error, address: &Address) -> DatabaseError {
+    let (message, kind) = match error {
+        Error::Server(error) => {
+            let kind = match kind(&error) {
                 DatabaseErrorKind::Other => DatabaseErrorKind::Denied,
                 kind => kind,
             };
-            (said.message().to_owned(), kind)
+            (error.message().to_owned(), kind)
         }
-        Error::Protocol(said) if said.contains("encryption level") => {
-            let said = "the server does not support encryption, which the URL requires";
-            (said.to_owned(), DatabaseErrorKind::Untrusted)
+        Error::Protocol(message) if message.contains("encryption level") => {
+            let message = "the server does not support encryption, which the URL requires";
+            (message.to_owned(), DatabaseErrorKind::Untrusted)
         }
-        Error::Tls(said) => (certificate(&said), DatabaseErrorKind::Untrusted),
+        Error::Tls(message) => (certificate_message(&message), DatabaseErrorKind::Untrusted),
         Error::Io { message, .. } => (message, DatabaseErrorKind::Unavailable),
         Error::Routing { host, port } => {
             (format!("the server redirects to `{host}:{port}`"), DatabaseErrorKind::Other)
         }
         error => (error.to_string(), DatabaseErrorKind::Other),
     };
-    DatabaseError::new(kind, format!("failed to log in to `{address}`: {said}"))
+    DatabaseError::new(kind, format!("failed to log in to `{address}`: {message}"))
 }
 
-pub(super) fn of_statement(error: Error) -> DatabaseError {
+pub(super) fn statement_error(error: Error) -> DatabaseError {
     match error {
-        Error::Server(said) => DatabaseError::new(kind(&said), said.message().to_owned()),
+        Error::Server(error) => DatabaseError::new(kind(&error), error.message().to_owned()),
         Error::Io { message, .. } => {
             let message = format!("the connection to the database was lost: {message}");
             DatabaseError::new(DatabaseErrorKind::Unavailable, message)
@@ -41,13 +41,13 @@ pub(super) fn of_statement(error: Error) -> DatabaseError {
 }
 
 /// Removes the driver's advice to programmers from the message.
-fn certificate(said: &str) -> String {
-    let said = said.split(" To connect anyway").next().unwrap_or(said);
-    said.trim_end_matches('.').to_owned()
+fn certificate_message(message: &str) -> String {
+    let message = message.split(" To connect anyway").next().unwrap_or(message);
+    message.trim_end_matches('.').to_owned()
 }
 
-fn kind(said: &TokenError) -> DatabaseErrorKind {
-    match said.code() {
+fn kind(error: &TokenError) -> DatabaseErrorKind {
+    match error.code() {
         // Violation of a unique constraint or of a unique index.
         2627 | 2601 => DatabaseErrorKind::Duplicate,
         // Lock timeout, or another program created the table meanwhile.
@@ -66,7 +66,7 @@ fn kind(said: &TokenError) -> DatabaseErrorKind {
             DatabaseErrorKind::Unavailable
         }
         // The emulator that tests use has no error number for a duplicate key.
-        50_000 if said.message().contains("Cannot insert duplicate key") => {
+        50_000 if error.message().contains("Cannot insert duplicate key") => {
             DatabaseErrorKind::Duplicate
         }
         _ => DatabaseErrorKind::Other,

@@ -29,12 +29,14 @@ pub(super) fn bind<'a>(query: &mut Query<'a>, value: Value<'a>) {
         Value::Int(value) => query.bind(value),
         Value::Text(value) | Value::Json(value) => query.bind(value),
         Value::Flag(value) => query.bind(value),
-        Value::Time(value) => query.bind(value.map(|seconds| Cow::<str>::Owned(written(seconds)))),
+        Value::Time(value) => {
+            query.bind(value.map(|seconds| Cow::<str>::Owned(format_time(seconds))));
+        }
     }
 }
 
 /// Formats a Unix time as `2026-11-16T12:00:00` in UTC.
-fn written(seconds: i64) -> String {
+fn format_time(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(SECONDS_PER_DAY), seconds.rem_euclid(SECONDS_PER_DAY));
     // The calculation uses years that begin in March, so that the leap day is the last day. 400 years have 146,097
     // days.
@@ -87,13 +89,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_is_divided_where_a_line_says_so() {
+    fn scripts_are_split_at_lines_with_go() {
         let script = "CREATE TABLE a (go INT);\nGO\n\n  go \nCREATE TRIGGER b\nON a\r\nGO\r\n";
         assert_eq!(batches(script), ["CREATE TABLE a (go INT);\n", "CREATE TRIGGER b\nON a\n"]);
     }
 
     #[test]
-    fn times_are_written_in_utc() {
+    fn times_are_formatted_in_utc() {
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00"),
             (951_782_399, "2000-02-28T23:59:59"),
@@ -102,7 +104,7 @@ mod tests {
             (4_107_542_400, "2100-03-01T00:00:00"),
             (253_402_300_799, "9999-12-31T23:59:59"),
         ] {
-            assert_eq!(written(seconds), text);
+            assert_eq!(format_time(seconds), text);
         }
     }
 }

@@ -30,14 +30,14 @@ async fn open(server: &DatabaseServer, options: &DatabaseOptions, mode: OpenMode
 }
 
 #[tokio::test]
-async fn what_is_only_to_be_read_cannot_be_written() {
+async fn writes_fail_in_read_only_mode() {
     for server in servers() {
         for mode in [OpenMode::ReadOnly, OpenMode::ReadOnce] {
             let database = open(server, &DatabaseOptions::default(), mode).await;
             let insert = "INSERT INTO things (id) VALUES (1)";
-            let alone = database.rows(insert, &[]).await.unwrap_err();
-            let mut work = database.begin(Purpose::Note).await.unwrap();
-            for error in [alone, work.rows(insert, &[]).await.unwrap_err()] {
+            let without_transaction = database.rows(insert, &[]).await.unwrap_err();
+            let mut transaction = database.begin(Purpose::WriteUnlocked).await.unwrap();
+            for error in [without_transaction, transaction.rows(insert, &[]).await.unwrap_err()] {
                 assert_eq!(error.kind, DatabaseErrorKind::ReadOnly, "{error}");
             }
             assert_eq!(database.rows("SELECT id FROM things", &[]).await.unwrap().len(), 0);
@@ -46,14 +46,16 @@ async fn what_is_only_to_be_read_cannot_be_written() {
 }
 
 #[tokio::test]
-async fn there_are_no_more_connections_than_configured() {
-    let who = ["SELECT pg_backend_pid() FROM pg_sleep(0.2)", "SELECT CONNECTION_ID() + SLEEP(0.2)"];
-    for (server, who) in servers().into_iter().zip(who) {
+async fn the_pool_opens_at_most_max_connections() {
+    let queries =
+        ["SELECT pg_backend_pid() FROM pg_sleep(0.2)", "SELECT CONNECTION_ID() + SLEEP(0.2)"];
+    for (server, query) in servers().into_iter().zip(queries) {
         let options = DatabaseOptions { max_connections: 3, ..DatabaseOptions::default() };
         let database = open(server, &options, OpenMode::Existing).await;
-        let asked = futures_util::future::join_all((0..12).map(|_| database.rows(who, &[]))).await;
-        let seen: BTreeSet<i64> =
-            asked.into_iter().map(|rows| rows.unwrap().pop().unwrap().int().unwrap()).collect();
-        assert_eq!(seen.len(), 3, "{seen:?}");
+        let results =
+            futures_util::future::join_all((0..12).map(|_| database.rows(query, &[]))).await;
+        let connection_ids: BTreeSet<i64> =
+            results.into_iter().map(|rows| rows.unwrap().pop().unwrap().int().unwrap()).collect();
+        assert_eq!(connection_ids.len(), 3, "{connection_ids:?}");
     }
 }

@@ -103,21 +103,22 @@ impl TaskAction {
 /// Answers open questions. Ignores unknown keys and invalid answers.
 async fn update(tasks: &Tasks, running: &RunningTask, answers: Answers) -> Result<(), Error> {
     let mut state = running.state.lock().await;
-    let mut given = Vec::new();
+    let mut accepted = Vec::new();
     for (key, answer) in answers {
-        let fits = state.open.get(&key).is_some_and(|question| (question.check)(&answer).is_ok());
-        if fits && let Some(question) = state.open.remove(&key) {
-            given.push((question, answer));
+        let is_valid =
+            state.open.get(&key).is_some_and(|question| (question.check)(&answer).is_ok());
+        if is_valid && let Some(question) = state.open.remove(&key) {
+            accepted.push((question, answer));
         }
     }
-    if given.is_empty() {
+    if accepted.is_empty() {
         return Ok(());
     }
     state.update_status();
     let saved = tasks.save(&mut state).await;
     drop(state);
     // The method gets its answers even if saving the task failed.
-    for (question, answer) in given {
+    for (question, answer) in accepted {
         question.answer(Ok(answer));
     }
     saved

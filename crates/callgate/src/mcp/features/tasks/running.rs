@@ -42,14 +42,14 @@ impl StartedTask {
     ) -> CallReply {
         channel.set_task();
         request.answer(Ok(true));
-        tokio::spawn(drive(channel, work, self.running, self.slot));
+        tokio::spawn(run_to_completion(channel, work, self.running, self.slot));
         self.reply
     }
 }
 
 /// Reserves a slot for a task and saves the task.
 pub(crate) async fn start(call: &CallContext) -> Result<StartedTask, McpError> {
-    let failed = |why: &str| McpError::new(200, INTERNAL_ERROR, why);
+    let failed = |reason: &str| McpError::new(200, INTERNAL_ERROR, reason);
     let tasks = call.mcp.tasks.as_ref().ok_or_else(|| failed("tasks are not available"))?;
     let id = random_id()
         .ok_or_else(|| failed("no random number is available for the id of the task"))?;
@@ -67,7 +67,7 @@ pub(crate) async fn start(call: &CallContext) -> Result<StartedTask, McpError> {
     let reply = result.finish(&call.mcp.gateway.settings()).into();
     let state = tokio::sync::Mutex::new(TaskState { task: task.clone(), open: BTreeMap::new() });
     let too_many = || failed("too many tasks are running; try again later");
-    let share = tasks.shares.try_take(call.caller.principal(), 1).map_err(|_| too_many())?;
+    let share = tasks.shares.try_acquire(call.caller.principal(), 1).map_err(|_| too_many())?;
     let running = Arc::new(RunningTask { share, state, cancelled: Notify::new() });
     let slot = TaskSlot::reserve(&call.mcp, id, &running).ok_or_else(too_many)?;
     tasks.store.put(task).await.map_err(|error| {
@@ -77,7 +77,12 @@ pub(crate) async fn start(call: &CallContext) -> Result<StartedTask, McpError> {
     Ok(StartedTask { running, slot, reply })
 }
 
-async fn drive(channel: Arc<CallChannel>, work: Work, running: Arc<RunningTask>, slot: TaskSlot) {
+async fn run_to_completion(
+    channel: Arc<CallChannel>,
+    work: Work,
+    running: Arc<RunningTask>,
+    slot: TaskSlot,
+) {
     let Some(tasks) = &slot.mcp.tasks else { return };
     let status = tokio::select! {
         biased;
@@ -114,13 +119,14 @@ struct TaskSlot {
 impl TaskSlot {
     /// Reserves a slot. Returns `None` if too many tasks of the caller are running.
     fn reserve(mcp: &Arc<Mcp>, id: String, running: &Arc<RunningTask>) -> Option<Self> {
-        let mut all = mcp.tasks.as_ref()?.lock();
-        let is_own = |other: &&Arc<RunningTask>| other.share.is_of_same_principal(&running.share);
-        if all.values().filter(is_own).count() >= MAX_PER_CALLER {
+        let mut running_tasks = mcp.tasks.as_ref()?.lock();
+        let is_of_same_caller =
+            |other: &&Arc<RunningTask>| other.share.is_of_same_principal(&running.share);
+        if running_tasks.values().filter(is_of_same_caller).count() >= MAX_PER_CALLER {
             return None;
         }
-        all.insert(id.clone(), Arc::clone(running));
-        drop(all);
+        running_tasks.insert(id.clone(), Arc::clone(running));
+        drop(running_tasks);
         Some(Self { mcp: Arc::clone(mcp), id })
     }
 }

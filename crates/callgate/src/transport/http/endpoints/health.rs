@@ -9,7 +9,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use crate::access::Caller;
-use crate::transport::http::readiness::{Degraded, State, Status};
+use crate::transport::http::readiness::{Degraded, ReadinessState, ReadinessStatus};
 use crate::transport::http::{EndpointSet, SharedState, authenticate, origin, response};
 
 /// `GET /healthz`
@@ -51,22 +51,22 @@ async fn has_user(state: &SharedState, parts: &Parts, client: Option<IpAddr>) ->
 }
 
 fn readiness(state: &SharedState) -> (StatusCode, Vec<(&'static str, Value)>) {
-    let State { status, check } = state.readiness.state();
+    let ReadinessState { status, check } = state.readiness.state();
     let degraded = check.and_then(|check| check.degraded());
     let (status, mut body) = match (status, degraded) {
-        (Status::Starting, _) => {
+        (ReadinessStatus::Starting, _) => {
             return (StatusCode::SERVICE_UNAVAILABLE, vec![("status", "starting".into())]);
         }
-        (_, Some(Degraded { reason, details, credentials_accepted_for: Some(left) })) => {
-            stale(&reason, details, left, state.options.require_auth)
+        (_, Some(Degraded { reason, details, credentials_accepted_for: Some(remaining) })) => {
+            stale(&reason, details, remaining, state.options.require_auth)
         }
-        (Status::Ready, None) => (StatusCode::OK, vec![("status", "ready".into())]),
-        (Status::Ready, Some(degraded)) => {
+        (ReadinessStatus::Ready, None) => (StatusCode::OK, vec![("status", "ready".into())]),
+        (ReadinessStatus::Ready, Some(degraded)) => {
             let reason = degraded.reason.into();
             (StatusCode::OK, vec![("status", "degraded".into()), ("reason", reason)])
         }
-        (Status::Stale(why), _) => {
-            (StatusCode::OK, vec![("status", "stale".into()), ("reason", why.into())])
+        (ReadinessStatus::Stale(reason), _) => {
+            (StatusCode::OK, vec![("status", "stale".into()), ("reason", reason.into())])
         }
     };
     let (catalog, down) = (state.gateway.catalog(), state.gateway.upstreams_down());
@@ -85,11 +85,11 @@ fn stale(
     accepted_for: Duration,
     require_auth: bool,
 ) -> (StatusCode, Vec<(&'static str, Value)>) {
-    let left = accepted_for.as_secs();
+    let remaining = accepted_for.as_secs();
     let (status, tokens) = match (accepted_for.is_zero(), require_auth) {
         (false, _) => (
             StatusCode::OK,
-            format!("tokens that were verified before are accepted for {left} s more"),
+            format!("tokens that were verified before are accepted for {remaining} s more"),
         ),
         (true, true) => (StatusCode::SERVICE_UNAVAILABLE, "all callers are refused".to_owned()),
         (true, false) => (StatusCode::OK, "callers with a token are refused".to_owned()),
@@ -97,6 +97,6 @@ fn stale(
     let mut body =
         vec![("status", "stale".into()), ("reason", format!("{reason}; {tokens}").into())];
     body.extend(details.into_iter().map(|(name, value)| (name, value.into())));
-    body.push(("token_grace_remaining_seconds", left.into()));
+    body.push(("token_grace_remaining_seconds", remaining.into()));
     (status, body)
 }

@@ -85,8 +85,8 @@ impl Dispatcher<'_> {
         let members = members.map(|(index, message)| dispatcher.batch_member(index, message));
         let mut slices = Vec::new();
         for reply in join_all(members).await.into_iter().flatten() {
-            let before: &[u8] = if slices.is_empty() { b"[" } else { b"," };
-            slices.extend([Bytes::from_static(before), reply]);
+            let separator: &[u8] = if slices.is_empty() { b"[" } else { b"," };
+            slices.extend([Bytes::from_static(separator), reply]);
         }
         if slices.is_empty() {
             return Ok(no_content());
@@ -135,7 +135,7 @@ impl Dispatcher<'_> {
                 let reply = write(&error);
                 match self.state.gateway.reserve(self.caller, reply.len()) {
                     Ok(reservation) => reservation.keep(reply.into()),
-                    Err(over) => write(&over.into()).into(),
+                    Err(exceeded) => write(&exceeded.into()).into(),
                 }
             }
             Err(error) => write(&error).into(),
@@ -166,19 +166,19 @@ impl Dispatcher<'_> {
         // Prepares the caller before taking a share, so that a slow service does not block the documents of other
         // callers.
         let caller = gateway.prepare(self.caller.clone()).await;
-        let Ok(share) = self.state.documents.take(caller.principal()).await else {
+        let Ok(share) = self.state.documents.acquire(caller.principal()).await else {
             let problem =
                 "too many of your `rpc.discover` requests are waiting; send fewer at the same time";
             return Err(RpcError::new(LIMIT_EXCEEDED, problem));
         };
-        let making = tokio::task::spawn_blocking(move || {
+        let join_handle = tokio::task::spawn_blocking(move || {
             let _share = share;
             gateway.open_rpc(&caller)
         });
-        match making.await {
+        match join_handle.await {
             Ok(Ok(document)) => match self.state.gateway.reserve(self.caller, document.len()) {
                 Ok(reservation) => Ok(reservation.keep(document)),
-                Err(over) => Err(error::rpc_error(&over.into()).1),
+                Err(exceeded) => Err(error::rpc_error(&exceeded.into()).1),
             },
             Ok(Err(error)) => Err(RpcError::new(DOCUMENT_TOO_LARGE, error.to_string())),
             Err(error) => {
@@ -192,8 +192,8 @@ impl Dispatcher<'_> {
 
 /// Returns `true` if an object or a list is empty.
 fn is_empty(params: &RawValue) -> bool {
-    let mut inside = params.get().chars();
+    let mut content = params.get().chars();
     // Skips the two brackets.
-    let _ = (inside.next(), inside.next_back());
-    inside.as_str().trim().is_empty()
+    let _ = (content.next(), content.next_back());
+    content.as_str().trim().is_empty()
 }

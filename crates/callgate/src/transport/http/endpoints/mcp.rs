@@ -140,7 +140,7 @@ fn share_of_call(
     if call.ends_with_client() {
         return Ok(None);
     }
-    let share = state.legacy_calls.try_take(caller.principal(), 1);
+    let share = state.legacy_calls.try_acquire(caller.principal(), 1);
     share.map(Some).map_err(|reason| too_many("calls running", reason).with_id(call.id()))
 }
 
@@ -154,14 +154,16 @@ fn share_of_stream(
         let message = "this request opens an event stream: accept `text/event-stream`";
         return Err(McpError::new(406, INVALID_REQUEST, message));
     }
-    let share = state.streams.try_take(caller.principal(), 1);
+    let share = state.streams.try_acquire(caller.principal(), 1);
     share.map_err(|reason| too_many("streams open", reason))
 }
 
-fn too_many(what: &str, reason: NoShare) -> McpError {
+fn too_many(subject: &str, reason: NoShare) -> McpError {
     let message = match reason {
-        NoShare::Own => format!("you have too many {what}; end some, or try again later"),
-        NoShare::Others => format!("this server has too many {what}; try again later"),
+        NoShare::PrincipalLimit => {
+            format!("you have too many {subject}; end some, or try again later")
+        }
+        NoShare::UsedByOthers => format!("this server has too many {subject}; try again later"),
     };
     McpError::new(503, INTERNAL_ERROR, message)
 }
@@ -174,7 +176,7 @@ async fn batch(
     parts: Vec<BatchPart>,
 ) -> Result<Response, McpError> {
     let calls = parts.iter().filter(|part| matches!(part, BatchPart::Call(_))).count();
-    let share = state.legacy_calls.try_take(caller.principal(), calls);
+    let share = state.legacy_calls.try_acquire(caller.principal(), calls);
     let share = Arc::new(share.map_err(|reason| too_many("calls running", reason))?);
     Ok(match answer_batch(parts, |run| spawn(run, Arc::clone(&share))).await {
         Some(message) => accepted.message(message),
@@ -318,7 +320,7 @@ struct RequestHeaders<'a> {
 impl<'a> RequestHeaders<'a> {
     fn new(all: &'a HeaderMap) -> Self {
         let absent = Header::Absent;
-        let mut found =
+        let mut headers =
             Self { all, version: absent, method: absent, name: absent, session: absent };
         for (name, value) in all {
             let name = name.as_str();
@@ -327,15 +329,15 @@ impl<'a> RequestHeaders<'a> {
                 continue;
             }
             let header = match name {
-                PROTOCOL_VERSION => &mut found.version,
-                METHOD => &mut found.method,
-                NAME => &mut found.name,
-                SESSION_ID => &mut found.session,
+                PROTOCOL_VERSION => &mut headers.version,
+                METHOD => &mut headers.method,
+                NAME => &mut headers.name,
+                SESSION_ID => &mut headers.session,
                 _ => continue,
             };
             *header = header.and(value.to_str().ok());
         }
-        found
+        headers
     }
 }
 
@@ -346,8 +348,8 @@ impl Headers for RequestHeaders<'_> {
             METHOD => self.method,
             NAME => self.name,
             SESSION_ID => self.session,
-            other => {
-                let values = self.all.get_all(other).iter().map(|value| value.to_str().ok());
+            name => {
+                let values = self.all.get_all(name).iter().map(|value| value.to_str().ok());
                 values.fold(Header::Absent, Header::and)
             }
         }

@@ -29,31 +29,35 @@ pub(crate) fn metrics(state: &SharedState) -> Response {
     metrics.counter("callgate_rate_limited_total", help, gateway.rate_limited());
     let help = "Servers that share the rate limits, including this one.";
     metrics.gauge("callgate_rate_limit_servers", help, gateway.rate_limit_servers());
-    let mut each = |name, kind, help, value: fn(&UpstreamState) -> u64| {
+    let mut write_family = |name, kind, help, value: fn(&UpstreamState) -> u64| {
         metrics.family(name, kind, help);
-        for one in &upstreams {
-            metrics.sample(&labels(one, None), value(one));
+        for upstream in &upstreams {
+            metrics.sample(&labels(upstream, None), value(upstream));
         }
     };
     let help = "1 while the upstream is unreachable and calls to it fail at once.";
-    each("callgate_upstream_down", "gauge", help, |one| one.is_down.into());
+    write_family("callgate_upstream_down", "gauge", help, |upstream| upstream.is_down.into());
     let help = "Calls in progress.";
-    each("callgate_upstream_calls_in_progress", "gauge", help, |one| one.counters.under_way);
+    write_family("callgate_upstream_calls_in_progress", "gauge", help, |upstream| {
+        upstream.counters.under_way
+    });
     let help = "Requests that were retried.";
-    each("callgate_upstream_retries_total", "counter", help, |one| one.counters.retries);
+    write_family("callgate_upstream_retries_total", "counter", help, |upstream| {
+        upstream.counters.retries
+    });
     let help = "Completed calls by outcome.";
     metrics.family("callgate_upstream_calls_total", "counter", help);
-    for one in &upstreams {
-        for (outcome, count) in &one.counters.outcomes {
-            metrics.sample(&labels(one, Some(outcome)), count);
+    for upstream in &upstreams {
+        for (outcome, count) in &upstream.counters.outcomes {
+            metrics.sample(&labels(upstream, Some(outcome)), count);
         }
     }
     ([(CONTENT_TYPE, TEXT)], metrics.text).into_response()
 }
 
 /// Returns labels, such as `{upstream="shop",outcome="result"}`.
-fn labels(one: &UpstreamState, outcome: Option<&str>) -> String {
-    let name = one.name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+fn labels(upstream: &UpstreamState, outcome: Option<&str>) -> String {
+    let name = upstream.name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     match outcome {
         Some(outcome) => format!("{{upstream=\"{name}\",outcome=\"{outcome}\"}}"),
         None => format!("{{upstream=\"{name}\"}}"),

@@ -82,6 +82,6 @@ async fn refuse(
     let caller = state.gateway.prepared(caller).await;
     match state.gateway.describe(&caller, id) {
         Ok(_) => error::rpc_response(StatusCode::BAD_REQUEST, request_id, error),
-        Err(hidden) => error::rpc_failed(request_id, &hidden.into()),
+        Err(not_found) => error::rpc_failed(request_id, &not_found.into()),
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn mcp(state: &SharedState) -> Response {
 }
 
 /// Returns the error of OAuth dynamic client registration (RFC 7591), which clients show to people.
-pub(crate) fn no_registration() -> Response {
+pub(crate) fn registration_error() -> Response {
     let body = json!({
         "error": "access_denied",
         "error_description": USE_A_STATIC_TOKEN,

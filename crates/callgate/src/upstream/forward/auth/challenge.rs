@@ -21,16 +21,16 @@ pub(crate) fn missing_scope(headers: &HeaderMap) -> Option<OAuthScope> {
 fn missing_scope_in(mut rest: &str) -> Option<OAuthScope> {
     let (mut is_bearer, mut is_insufficient, mut scope) = (false, false, None);
     while !rest.is_empty() {
-        let (word, after) = split(rest, is_token_char);
+        let (token, after) = split(rest, is_token_char);
         let next = after.trim_start_matches([' ', '\t']);
-        if word.is_empty() {
+        if token.is_empty() {
             // Skips a separator or an invalid character.
             rest = after.get(1..).unwrap_or_default();
         } else if let Some(value) = next.strip_prefix('=') {
             let (value, after) = parameter(value.trim_start_matches([' ', '\t']));
-            if is_bearer && word.eq_ignore_ascii_case("error") {
+            if is_bearer && token.eq_ignore_ascii_case("error") {
                 is_insufficient = value == "insufficient_scope";
-            } else if is_bearer && word.eq_ignore_ascii_case("scope") {
+            } else if is_bearer && token.eq_ignore_ascii_case("scope") {
                 scope = OAuthScope::parse(value);
             }
             rest = after;
@@ -38,7 +38,7 @@ fn missing_scope_in(mut rest: &str) -> Option<OAuthScope> {
             // The next challenge begins here.
             break;
         } else {
-            (is_bearer, scope) = (word.eq_ignore_ascii_case("bearer"), None);
+            (is_bearer, scope) = (token.eq_ignore_ascii_case("bearer"), None);
             rest = after;
         }
     }
@@ -57,8 +57,8 @@ fn parameter(text: &str) -> (&str, &str) {
     (value, after.strip_prefix('"').unwrap_or(after))
 }
 
-fn split(text: &str, mut belongs: impl FnMut(char) -> bool) -> (&str, &str) {
-    let end = text.find(|c| !belongs(c)).unwrap_or(text.len());
+fn split(text: &str, mut is_part: impl FnMut(char) -> bool) -> (&str, &str) {
+    let end = text.find(|c| !is_part(c)).unwrap_or(text.len());
     text.split_at_checked(end).unwrap_or((text, ""))
 }
 
@@ -75,11 +75,12 @@ mod tests {
 
     fn scope(value: &str) -> Option<String> {
         let value = HeaderValue::from_bytes(value.as_bytes()).ok()?;
-        missing_scope(&HeaderMap::from_iter([(WWW_AUTHENTICATE, value)])).map(|it| it.to_string())
+        missing_scope(&HeaderMap::from_iter([(WWW_AUTHENTICATE, value)]))
+            .map(|scope| scope.to_string())
     }
 
     #[test]
-    fn the_missing_scope_is_found_in_a_bearer_challenge_only() {
+    fn the_missing_scope_is_read_only_from_a_bearer_challenge() {
         for (header, expected) in [
             (
                 r#"Bearer realm="MCP Tools", error="insufficient_scope", scope="content:read""#,

@@ -96,7 +96,7 @@ pub(crate) struct Authentication {
     /// The caller's credential, and the upstream's access token.
     pub(crate) parts: CredentialParts,
     /// Whether `parts` contains the caller's credential.
-    pub(crate) is_own: bool,
+    pub(crate) is_of_caller: bool,
     /// The access token in `parts`.
     pub(crate) token: Option<RenewableToken>,
     pub(crate) session: Option<Arc<CredentialParts>>,
@@ -116,7 +116,7 @@ impl Authentication {
     }
 
     /// Returns the parts of the body, as JSON.
-    pub(crate) fn in_body(&self) -> String {
+    pub(crate) fn body_parts(&self) -> String {
         self.all_parts().flat_map(|parts| [&*parts.first_param.0, &*parts.member.0]).collect()
     }
 
@@ -126,7 +126,7 @@ impl Authentication {
         tokens: Option<&AccessTokens>,
     ) -> Result<(), Failure> {
         let Some(tokens) = tokens else { return Ok(()) };
-        if let Some(token) = Box::pin(tokens.own()).await? {
+        if let Some(token) = Box::pin(tokens.upstream_token()).await? {
             self.set_bearer(token);
         }
         Ok(())
@@ -170,8 +170,9 @@ impl UserCredentials {
             // The upstream's own token is not sent, because the caller would then act as another user.
             (Some(_), ..) => Ok(Authentication::default()),
             (None, _, secret) => {
-                let own = secret.map(|secret| self.placed(call, secret.expose())).transpose()?;
-                let mut auth = own.unwrap_or_default();
+                let caller_auth =
+                    secret.map(|secret| self.authentication(call, secret.expose())).transpose()?;
+                let mut auth = caller_auth.unwrap_or_default();
                 auth.add_upstream_token(tokens).await?;
                 Ok(auth)
             }
@@ -183,15 +184,15 @@ impl UserCredentials {
         call: &Call<'_>,
         token: RenewableToken,
     ) -> Result<Authentication, Failure> {
-        let own = self.placed(call, token.secret().expose())?;
-        Ok(Authentication { token: Some(token), ..own })
+        let auth = self.authentication(call, token.secret().expose())?;
+        Ok(Authentication { token: Some(token), ..auth })
     }
 
     /// Returns the caller's credential, or `None` if the caller has none and none is required.
     async fn secret(&self, call: &Call<'_>) -> Result<Option<Secret>, Failure> {
         let name = || call.caller.name().to_owned();
-        let known = self.source.of(call.caller).await;
-        match known.map_err(|error| Failure::CredentialLookup(name(), error.to_string()))? {
+        let secret = self.source.of(call.caller).await;
+        match secret.map_err(|error| Failure::CredentialLookup(name(), error.to_string()))? {
             Some(secret) => Ok(Some(secret)),
             None if self.options.missing == MissingCredential::Anonymous => Ok(None),
             None if call.caller.user.is_none() => Err(Failure::AnonymousCaller),
@@ -199,11 +200,11 @@ impl UserCredentials {
         }
     }
 
-    fn placed(&self, call: &Call<'_>, secret: &str) -> Result<Authentication, Failure> {
+    fn authentication(&self, call: &Call<'_>, secret: &str) -> Result<Authentication, Failure> {
         let CredentialOptions { location, prefix, .. } = &self.options;
         let mut parts = CredentialParts::default();
         let added = parts.add(location, format!("{prefix}{secret}"));
-        added.map_err(|_| Failure::UnfitCredential(call.caller.name().to_owned()))?;
-        Ok(Authentication { parts, is_own: true, ..Authentication::default() })
+        added.map_err(|_| Failure::InvalidCredential(call.caller.name().to_owned()))?;
+        Ok(Authentication { parts, is_of_caller: true, ..Authentication::default() })
     }
 }

@@ -21,7 +21,7 @@ const MAX_RENEWAL_BACKOFF: Duration = Duration::from_secs(30);
 const REFUSAL_WINDOW: Duration = Duration::from_mins(2);
 
 /// A request in flight. The value is `Some` once the request has ended.
-pub(crate) type PendingRequest<T, E> = watch::Receiver<Option<Result<Arc<T>, E>>>;
+pub(crate) type PendingCredential<T, E> = watch::Receiver<Option<Result<Arc<T>, E>>>;
 
 pub(crate) type RequestSender<T, E> = watch::Sender<Option<Result<Arc<T>, E>>>;
 
@@ -30,7 +30,7 @@ pub(crate) struct CredentialCache<T, E> {
     pub(crate) value: Option<Arc<T>>,
     failure: Option<(E, Backoff)>,
     refusal: Option<Backoff>,
-    pending: Option<PendingRequest<T, E>>,
+    pending: Option<PendingCredential<T, E>>,
 }
 
 impl<T, E> Default for CredentialCache<T, E> {
@@ -51,7 +51,7 @@ impl<T, E: Clone> CredentialCache<T, E> {
         &mut self,
         now: Instant,
         start: impl FnOnce(RequestSender<T, E>),
-    ) -> Result<PendingRequest<T, E>, E> {
+    ) -> Result<PendingCredential<T, E>, E> {
         if let Some(pending) = self.in_flight() {
             return Ok(pending);
         }
@@ -64,11 +64,11 @@ impl<T, E: Clone> CredentialCache<T, E> {
         Ok(pending)
     }
 
-    fn in_flight(&self) -> Option<PendingRequest<T, E>> {
+    fn in_flight(&self) -> Option<PendingCredential<T, E>> {
         let pending = self.pending.as_ref()?;
         // If the task of the request was aborted, the request never ends.
-        let is_dead = pending.has_changed().is_err() && pending.borrow().is_none();
-        (!is_dead).then(|| pending.clone())
+        let is_aborted = pending.has_changed().is_err() && pending.borrow().is_none();
+        (!is_aborted).then(|| pending.clone())
     }
 
     /// Returns the last error, if its delay has not passed yet.
@@ -101,8 +101,8 @@ impl<T, E: Clone> CredentialCache<T, E> {
                 self.failure = None;
             }
             Err(error) => {
-                let before = self.failure.as_ref().map(|(_, backoff)| *backoff);
-                self.failure = Some((error.clone(), Backoff::after(before, max_delay, now)));
+                let previous = self.failure.as_ref().map(|(_, backoff)| *backoff);
+                self.failure = Some((error.clone(), Backoff::after(previous, max_delay, now)));
             }
         }
     }
@@ -110,25 +110,25 @@ impl<T, E: Clone> CredentialCache<T, E> {
 
 /// Waits for the end of a request. Returns `None` if the task of the request was aborted.
 pub(crate) async fn wait<T, E: Clone>(
-    mut pending: PendingRequest<T, E>,
+    mut pending: PendingCredential<T, E>,
 ) -> Option<Result<Arc<T>, E>> {
-    let ended = pending.wait_for(Option::is_some).await.ok()?;
-    ended.clone()
+    let result = pending.wait_for(Option::is_some).await.ok()?;
+    result.clone()
 }
 
 /// A delay that doubles with each failure.
 #[derive(Debug, Clone, Copy)]
 struct Backoff {
-    times: u32,
+    failures: u32,
     until: Instant,
 }
 
 impl Backoff {
     /// Returns twice the previous delay, at most `max`, with jitter.
-    fn after(before: Option<Self>, max: Duration, now: Instant) -> Self {
-        let times = before.map_or(0, |before| before.times).saturating_add(1);
-        let pause = FIRST_BACKOFF.saturating_mul(1 << (times - 1).min(10)).min(max);
-        Self { times, until: now + jittered(pause) }
+    fn after(previous: Option<Self>, max: Duration, now: Instant) -> Self {
+        let failures = previous.map_or(0, |previous| previous.failures).saturating_add(1);
+        let delay = FIRST_BACKOFF.saturating_mul(1 << (failures - 1).min(10)).min(max);
+        Self { failures, until: now + jittered(delay) }
     }
 }
 
@@ -139,21 +139,21 @@ mod tests {
     type Cache = CredentialCache<(), &'static str>;
 
     #[test]
-    fn back_off_doubles_up_to_its_maximum() {
+    fn backoff_doubles_up_to_its_maximum() {
         let now = Instant::now();
         let mut cache = Cache::default();
         for expected in [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0] {
             cache.finish(&Err("timed out"), Duration::from_secs(30), now);
             let (_, backoff) = cache.failure.as_ref().unwrap();
-            let pause = (backoff.until - now).as_secs_f64();
-            assert!((0.74..1.26).contains(&(pause / expected)), "{pause} for {expected}");
+            let delay = (backoff.until - now).as_secs_f64();
+            assert!((0.74..1.26).contains(&(delay / expected)), "{delay} for {expected}");
         }
         assert_eq!(cache.recent_error(now), Some("timed out"));
         assert_eq!(cache.recent_error(now + Duration::from_mins(1)), None);
     }
 
     #[test]
-    fn a_service_that_refuses_every_credential_is_not_given_one_per_call() {
+    fn renewals_are_delayed_if_the_service_refuses_every_credential() {
         let now = Instant::now();
         let mut cache = Cache::default();
         assert!(cache.refused(now));

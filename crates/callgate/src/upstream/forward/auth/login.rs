@@ -13,11 +13,11 @@ use tokio::time::Instant;
 
 use crate::http_client::sensitive;
 use crate::upstream::forward::auth::credential::CredentialParts;
-use crate::upstream::forward::auth::credential_cache::{self, CredentialCache, PendingRequest};
+use crate::upstream::forward::auth::credential_cache::{self, CredentialCache, PendingCredential};
 use crate::upstream::forward::auth::redact::{Secrets, add_texts};
 use crate::upstream::forward::known_errors::is_session_refused;
 use crate::upstream::forward::options::first_conflict;
-use crate::upstream::forward::reply::{Problem, UnexpectedResponse};
+use crate::upstream::forward::reply::{ResponseProblem, UnexpectedResponse};
 use crate::upstream::forward::service::{Post, Service};
 use crate::upstream::forward::{
     Authentication, CredentialLocation, Failure, ForwardOptions, RequestId, ServiceResponse,
@@ -123,11 +123,11 @@ pub(crate) enum LoginError {
 }
 
 /// The parts of a request that identify the session.
-pub(crate) type Session = CredentialParts;
+pub(crate) type LoginSession = CredentialParts;
 
 /// The session of all callers of a service.
 #[derive(Debug)]
-pub(crate) struct Sessions {
+pub(crate) struct LoginSessions {
     service: Arc<Service>,
     login: Login,
     uri: Option<Uri>,
@@ -136,9 +136,9 @@ pub(crate) struct Sessions {
     cache: Mutex<SessionCache>,
 }
 
-type SessionCache = CredentialCache<Session, Failure>;
+type SessionCache = CredentialCache<LoginSession, Failure>;
 
-impl Sessions {
+impl LoginSessions {
     /// Returns `None` if the service has no login.
     pub(crate) fn new(service: &Arc<Service>) -> Option<Arc<Self>> {
         let options = &service.options;
@@ -161,7 +161,7 @@ impl Sessions {
     }
 
     /// Returns the session. If there is none, logs in, unless the service sends sessions without a login.
-    pub(crate) async fn session(self: &Arc<Self>) -> Result<Option<Arc<Session>>, Failure> {
+    pub(crate) async fn session(self: &Arc<Self>) -> Result<Option<Arc<LoginSession>>, Failure> {
         let pending = {
             let mut cache = self.cache();
             if cache.value.is_some() || !self.login.is_request() {
@@ -179,7 +179,8 @@ impl Sessions {
                 is_session_refused(error, &self.login.refusals)
             }
             Failure::Unexpected(UnexpectedResponse {
-                problem: Problem::Session(header), ..
+                problem: ResponseProblem::Session(header),
+                ..
             }) => {
                 !self.login.is_request()
                     && self.login.location == Some(CredentialLocation::Header(header.0.clone()))
@@ -191,16 +192,18 @@ impl Sessions {
     /// Returns a new session after the service refused the old one, or `None` if the session was renewed recently.
     pub(crate) async fn renewed(
         self: &Arc<Self>,
-        refused: Option<&Arc<Session>>,
+        refused: Option<&Arc<LoginSession>>,
         failure: &Failure,
-    ) -> Result<Option<Arc<Session>>, Failure> {
+    ) -> Result<Option<Arc<LoginSession>>, Failure> {
         if !self.login.is_request() {
             return Ok(self.sent_session(failure));
         }
         let pending = {
             let (mut cache, now) = (self.cache(), Instant::now());
-            let is_refused = |it: &&Arc<Session>| refused.is_some_and(|old| Arc::ptr_eq(old, it));
-            let other = cache.value.as_ref().filter(|it| !is_refused(it)).cloned();
+            let is_refused = |session: &&Arc<LoginSession>| {
+                refused.is_some_and(|refused_session| Arc::ptr_eq(refused_session, session))
+            };
+            let other = cache.value.as_ref().filter(|session| !is_refused(session)).cloned();
             if other.is_some() || !cache.refused(now) {
                 return Ok(other);
             }
@@ -210,14 +213,15 @@ impl Sessions {
     }
 
     /// Stores the session that the service sent in its refusal.
-    fn sent_session(&self, refusal: &Failure) -> Option<Arc<Session>> {
-        let Failure::Unexpected(UnexpectedResponse { problem: Problem::Session(sent), .. }) =
-            refusal
+    fn sent_session(&self, refusal: &Failure) -> Option<Arc<LoginSession>> {
+        let Failure::Unexpected(UnexpectedResponse {
+            problem: ResponseProblem::Session(sent), ..
+        }) = refusal
         else {
             return None;
         };
         let headers = HeaderMap::from_iter([(**sent).clone()]);
-        let session = Arc::new(Session { headers, ..Session::default() });
+        let session = Arc::new(LoginSession { headers, ..LoginSession::default() });
         self.cache().value = Some(Arc::clone(&session));
         Some(session)
     }
@@ -227,7 +231,7 @@ impl Sessions {
         self: &Arc<Self>,
         cache: &mut SessionCache,
         now: Instant,
-    ) -> Result<PendingRequest<Session, Failure>, Failure> {
+    ) -> Result<PendingCredential<LoginSession, Failure>, Failure> {
         cache.join_or_start(now, |sender| {
             let sessions = Arc::clone(self);
             // Runs in a separate task, so that a dropped call does not abort the login that other calls wait for.
@@ -236,7 +240,7 @@ impl Sessions {
     }
 
     /// Logs in within the time limit. Stores the session or the failure.
-    async fn log_in(&self) -> Result<Arc<Session>, Failure> {
+    async fn log_in(&self) -> Result<Arc<LoginSession>, Failure> {
         let Service { name, options, .. } = &*self.service;
         let limit = options.limits.timeout;
         let session = tokio::time::timeout(limit, self.request()).await;
@@ -251,7 +255,7 @@ impl Sessions {
         session
     }
 
-    async fn request(&self) -> Result<Session, Failure> {
+    async fn request(&self) -> Result<LoginSession, Failure> {
         let (id, reservation) = (RequestId::Number(1), BudgetReservation::default());
         let (uri, body) = (self.uri.as_ref(), &self.body());
         let (limit, reservation) = (MAX_RESPONSE, &reservation);
@@ -297,8 +301,8 @@ impl Sessions {
         &self,
         response: &ServiceResponse,
         result: &Value,
-    ) -> Result<Session, LoginError> {
-        let mut session = Session::default();
+    ) -> Result<LoginSession, LoginError> {
+        let mut session = LoginSession::default();
         let cookies = cookies(&response.headers.map());
         if !cookies.is_empty()
             && let Ok(value) = sensitive(&cookies)
@@ -323,7 +327,9 @@ impl Sessions {
     }
 }
 
-async fn wait(pending: PendingRequest<Session, Failure>) -> Result<Arc<Session>, Failure> {
+async fn wait(
+    pending: PendingCredential<LoginSession, Failure>,
+) -> Result<Arc<LoginSession>, Failure> {
     let aborted = || Err(Failure::NoSession(LoginError::Failed("aborted".to_owned())));
     credential_cache::wait(pending).await.unwrap_or_else(aborted)
 }

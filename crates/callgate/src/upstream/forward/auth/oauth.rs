@@ -28,7 +28,7 @@ use crate::upstream::forward::options::first_conflict;
 use crate::upstream::forward::{CredentialLocation, ForwardOptions};
 use refresh_token_store::UserRefreshToken;
 use token_endpoint::TokenEndpoint;
-use token_source::{Grant, TokenSource};
+use token_source::{TokenGrant, TokenSource};
 
 pub use refresh_token_store::{InMemoryRefreshToken, RefreshTokenFile, RefreshTokenStore};
 pub(crate) use token_error::TokenUnavailable;
@@ -187,15 +187,15 @@ pub(crate) struct AccessTokens {
     upstream: String,
     endpoint: Arc<TokenEndpoint>,
     /// Source of the upstream's own token; `None` if the upstream has no client and only users have clients.
-    own: Option<Arc<TokenSource>>,
+    upstream_source: Option<Arc<TokenSource>>,
     users: LruCache<Option<i64>, Arc<TokenSource>>,
 }
 
 /// Returns the caller without permissions and without a token.
 fn only_user(caller: &Caller) -> Caller {
-    let mut known = Caller::anonymous();
-    known.user.clone_from(&caller.user);
-    known
+    let mut user_caller = Caller::anonymous();
+    user_caller.user.clone_from(&caller.user);
+    user_caller
 }
 
 #[derive(Debug, Clone)]
@@ -212,18 +212,18 @@ impl AccessTokens {
     ) -> Result<Option<Self>, TlsSetupError> {
         let Some(client) = &options.oauth else { return Ok(None) };
         let endpoint = Arc::new(TokenEndpoint::new(client, options)?);
-        let grant = client.refresh_token.clone().map_or(Grant::Client, Grant::Refresh);
-        let own = client
+        let grant = client.refresh_token.clone().map_or(TokenGrant::Client, TokenGrant::Refresh);
+        let upstream_source = client
             .client
             .as_ref()
             .map(|_| Arc::new(TokenSource::new(upstream, None, Arc::clone(&endpoint), grant)));
         let users = LruCache::new(MAX_USERS);
-        Ok(Some(Self { upstream: upstream.to_owned(), endpoint, own, users }))
+        Ok(Some(Self { upstream: upstream.to_owned(), endpoint, upstream_source, users }))
     }
 
     /// Returns the upstream's own access token, or `None` if the upstream has no client.
-    pub(crate) async fn own(&self) -> Result<Option<RenewableToken>, TokenUnavailable> {
-        let Some(source) = &self.own else { return Ok(None) };
+    pub(crate) async fn upstream_token(&self) -> Result<Option<RenewableToken>, TokenUnavailable> {
+        let Some(source) = &self.upstream_source else { return Ok(None) };
         let token = source.token(None).await?;
         Ok(Some(RenewableToken { source: Arc::clone(source), token }))
     }
@@ -233,15 +233,15 @@ impl AccessTokens {
         caller: &Caller,
         stored: &Secret,
         grant: UserGrant,
-        known: &Arc<dyn Credentials>,
+        credentials: &Arc<dyn Credentials>,
     ) -> Result<RenewableToken, TokenUnavailable> {
         let key = caller.user_id();
         let source = self.users.get_or_insert_with(key, || {
             let grant = match grant {
-                UserGrant::ClientCredentials => Grant::UserClient,
-                UserGrant::RefreshToken => Grant::Refresh(Arc::new(UserRefreshToken {
+                UserGrant::ClientCredentials => TokenGrant::UserClient,
+                UserGrant::RefreshToken => TokenGrant::Refresh(Arc::new(UserRefreshToken {
                     caller: only_user(caller),
-                    known: Arc::clone(known),
+                    credentials: Arc::clone(credentials),
                 })),
             };
             let (name, endpoint) = (caller.name().to_owned(), Arc::clone(&self.endpoint));
@@ -273,10 +273,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_go_over_tls_or_to_this_machine() {
+    fn secrets_may_be_sent_over_tls_to_loopback_and_to_the_host_of_an_http_upstream() {
         let endpoint = |url: &str| url.parse::<Endpoint>().unwrap();
         let service = |url: &str| Some(endpoint(url));
-        for (token_url, upstream, may) in [
+        for (token_url, upstream, expected) in [
             ("https://a.example/token", service("http://b.example/"), true),
             ("http://127.0.0.1:1/token", service("https://b.example/"), true),
             ("http://[::1]:1/token", service("https://b.example/"), true),
@@ -286,18 +286,18 @@ mod tests {
             ("http://a.example/token", service("http://b.example/"), false),
             ("http://a.example/token", None, false),
         ] {
-            let found = may_receive_secrets(&endpoint(token_url), upstream.as_ref());
-            assert_eq!(found, may, "{token_url}, {upstream:?}");
+            let is_allowed = may_receive_secrets(&endpoint(token_url), upstream.as_ref());
+            assert_eq!(is_allowed, expected, "{token_url}, {upstream:?}");
         }
     }
 
     #[test]
-    fn a_users_own_client_is_an_id_and_a_secret() {
+    fn the_client_credentials_of_a_user_are_an_id_and_a_secret() {
         let parse = |text: &str| ClientCredentials::parse(&Secret::new(text).unwrap());
         let client = parse("ada:s3:cret").unwrap();
         assert_eq!((client.id.as_str(), client.secret.unwrap().expose()), ("ada", "s3:cret"));
-        for wrong in ["ada", ":s3cret", "ada:"] {
-            assert!(parse(wrong).is_none(), "{wrong}");
+        for invalid in ["ada", ":s3cret", "ada:"] {
+            assert!(parse(invalid).is_none(), "{invalid}");
         }
     }
 }

@@ -69,8 +69,8 @@ impl Secrets {
     }
 
     /// Adds further secrets.
-    pub(crate) fn with(self, others: impl IntoIterator<Item = String>) -> Self {
-        Self::new(self.0.into_iter().chain(others))
+    pub(crate) fn with(self, secrets: impl IntoIterator<Item = String>) -> Self {
+        Self::new(self.0.into_iter().chain(secrets))
     }
 
     pub(crate) fn redact(&self, text: &str) -> String {
@@ -78,7 +78,7 @@ impl Secrets {
     }
 
     /// Returns the length of the longest secret, in bytes.
-    pub(crate) fn longest(&self) -> usize {
+    pub(crate) fn longest_len(&self) -> usize {
         self.0.first().map_or(0, String::len)
     }
 }
@@ -115,12 +115,12 @@ mod tests {
         let mut auth = Authentication::default();
         auth.parts.member = SecretJson::member("own", &json!("own-secret"));
         let pair = STANDARD.encode("ada:pass \"word");
-        let said = format!(
+        let text = format!(
             "token:first, member-key, pass \"word, {}, pass%20%22word, {pair}, Basic {pair}, header-key, \
              own-secret, key=in-query",
             json!("pass \"word")
         );
         let secrets = Secrets::of(&options, &options.headers, &auth);
-        assert_eq!(secrets.redact(&said), "…, …, …, \"…\", …, …, …, …, …, key=…");
+        assert_eq!(secrets.redact(&text), "…, …, …, \"…\", …, …, …, …, …, key=…");
     }
 }

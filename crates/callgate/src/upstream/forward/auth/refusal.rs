@@ -28,7 +28,8 @@ pub(crate) enum Scheme {
 
 impl Scheme {
     fn of(headers: &HeaderMap) -> Self {
-        let values = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|it| it.to_str().ok());
+        let values =
+            headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
         // Challenges and their parameters are separated by commas.
         let parts: Vec<&str> = values.flat_map(|value| value.split(',')).collect();
         let is_offered = |scheme: &str| {
@@ -49,8 +50,8 @@ pub(crate) enum SentCredential {
     Shared,
     /// The credential of the caller with this name.
     OfCaller(String),
-    /// The caller has no credential, so none was sent. `is_known` is set if the caller is a user of the registry.
-    None { is_known: bool },
+    /// The caller has no credential, so none was sent. `is_user` is set if the caller is a user of the registry.
+    None { is_user: bool },
     /// No credential was sent, because none is configured.
     NotConfigured,
 }
@@ -79,10 +80,10 @@ impl AuthRefusal {
 
     /// Returns the messages for the log and for the caller.
     pub(crate) fn messages(&self) -> (String, String) {
-        use SentCredential::{None as Nobodys, NotConfigured, OfCaller, Shared};
+        use SentCredential::{None as Missing, NotConfigured, OfCaller, Shared};
         let status = self.status.as_u16();
         if let Some(scope) = &self.scope {
-            let (log, whose) = match &self.sent {
+            let (log, clause) = match &self.sent {
                 Shared => (
                     format!("the configured credentials lack the scope `{scope}`"),
                     "which Callgate's credential does not have",
@@ -91,18 +92,18 @@ impl AuthRefusal {
                     format!("the credential of `{user}` lacks the scope `{scope}`"),
                     "which your credential does not have",
                 ),
-                Nobodys { .. } | NotConfigured => (
+                Missing { .. } | NotConfigured => (
                     format!("the service needs the scope `{scope}`, and no credential was sent"),
                     "and no credential is stored for you",
                 ),
             };
             let message = format!(
-                "needs the scope `{scope}`, {whose} (HTTP {status}). An administrator has to set a \
+                "needs the scope `{scope}`, {clause} (HTTP {status}). An administrator has to set a \
                  credential that has this scope."
             );
             return (log, message);
         }
-        let (log, what, advice) = match (self.status, &self.sent) {
+        let (log, problem, advice) = match (self.status, &self.sent) {
             (StatusCode::FORBIDDEN, sent) => return forbidden(sent),
             _ if matches!(self.scheme, Scheme::Digest) => (
                 "the service needs a login with HTTP Digest, which is not supported; turn that login off, or use a proxy \
@@ -126,24 +127,24 @@ impl AuthRefusal {
                 "does not accept your credential",
                 ": it may have expired or been revoked. An administrator has to set a new one.",
             ),
-            (_, Nobodys { is_known: false }) => (
+            (_, Missing { is_user: false }) => (
                 "the service needs a credential, and none was sent".to_owned(),
                 "needs a login, and you are anonymous",
                 ". Connect with a token.",
             ),
-            (_, Nobodys { is_known: true }) => (
+            (_, Missing { is_user: true }) => (
                 "the service needs a credential, and none was sent".to_owned(),
                 "needs a login, and no credential is stored for you",
                 ". An administrator has to set one.",
             ),
         };
-        (log, format!("{what} (HTTP {status}){advice}"))
+        (log, format!("{problem} (HTTP {status}){advice}"))
     }
 }
 
 fn forbidden(sent: &SentCredential) -> (String, String) {
     const GRANT: &str = "An administrator has to grant the permission or correct the credential.";
-    let (log, what) = match sent {
+    let (log, problem) = match sent {
         SentCredential::Shared => (
             "the configured credentials lack a permission or are wrong".to_owned(),
             "does not allow this: Callgate's credentials lack a permission or are wrong",
@@ -158,10 +159,8 @@ fn forbidden(sent: &SentCredential) -> (String, String) {
         ),
     };
     let advice = match sent {
-        SentCredential::None { is_known: false } => {
-            "Connect with a token, or ask an administrator."
-        }
+        SentCredential::None { is_user: false } => "Connect with a token, or ask an administrator.",
         _ => GRANT,
     };
-    (log, format!("{what} (HTTP 403). {advice}"))
+    (log, format!("{problem} (HTTP 403). {advice}"))
 }

@@ -37,18 +37,18 @@ pub(crate) enum MethodListError {
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct NamedItem {
     name: String,
 }
 
 #[derive(Deserialize)]
 struct OpenRpc {
-    methods: Vec<Named>,
+    methods: Vec<NamedItem>,
 }
 
 #[derive(Deserialize)]
-struct Tools {
-    tools: Vec<Named>,
+struct ToolPage {
+    tools: Vec<NamedItem>,
     #[serde(rename = "nextCursor")]
     next_cursor: Option<String>,
 }
@@ -64,18 +64,18 @@ pub(crate) fn open_rpc(document: &str) -> Result<Vec<String>, MethodListError> {
 /// Adds the ids of a page of tools. Returns the cursor of the next page.
 pub(crate) fn tools(page: &str, ids: &mut Vec<String>) -> Result<Option<String>, MethodListError> {
     let page = page.trim_start_matches('\u{feff}');
-    let Tools { tools, next_cursor } =
+    let ToolPage { tools, next_cursor } =
         serde_json::from_str(page).map_err(|_| MethodListError::NotTools)?;
     add(ids, tools)?;
     Ok(next_cursor.filter(|cursor| !cursor.is_empty()))
 }
 
-fn add(ids: &mut Vec<String>, named: Vec<Named>) -> Result<(), MethodListError> {
-    if ids.len().saturating_add(named.len()) > MAX_IDS {
+fn add(ids: &mut Vec<String>, items: Vec<NamedItem>) -> Result<(), MethodListError> {
+    if ids.len().saturating_add(items.len()) > MAX_IDS {
         return Err(MethodListError::TooMany);
     }
-    let fitting = named.into_iter().map(|one| one.name).filter(|id| id.len() <= MAX_ID_BYTES);
-    ids.extend(fitting);
+    let valid = items.into_iter().map(|item| item.name).filter(|id| id.len() <= MAX_ID_BYTES);
+    ids.extend(valid);
     Ok(())
 }
 
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_valid_list_is_accepted_and_it_may_be_empty() {
+    fn empty_lists_are_accepted_and_invalid_lists_are_rejected() {
         let ids = |page: &str| {
             let mut ids = Vec::new();
             tools(page, &mut ids).map(|next| (ids, next)).map_err(|error| error.to_string())
@@ -102,7 +102,7 @@ mod tests {
             ids("\u{feff}{\"tools\":[{\"name\":\"a\",\"x\":1}],\"nextCursor\":\"NTA=\"}"),
             Ok((named("a"), Some("NTA=".to_owned())))
         );
-        for wrong in [
+        for invalid in [
             "",
             "<!DOCTYPE html>",
             "null",
@@ -115,17 +115,17 @@ mod tests {
             r#"{"tools":[{"name":1}]}"#,
             r#"{"tools":[],"nextCursor":7}"#,
         ] {
-            assert!(ids(wrong).is_err(), "{wrong}");
+            assert!(ids(invalid).is_err(), "{invalid}");
         }
         assert_eq!(open_rpc(r#"{"openrpc":"1.3.2","methods":[{"name":"a"}]}"#).unwrap(), ["a"]);
         assert!(open_rpc(r#"{"methods":[]}"#).unwrap().is_empty());
-        for wrong in ["", "null", "{}", r#"{"methods":null}"#, r#"{"methods":[{}]}"#] {
-            assert!(open_rpc(wrong).is_err(), "{wrong}");
+        for invalid in ["", "null", "{}", r#"{"methods":null}"#, r#"{"methods":[{}]}"#] {
+            assert!(open_rpc(invalid).is_err(), "{invalid}");
         }
     }
 
     #[test]
-    fn more_ids_than_the_limit_are_a_failure_and_names_that_no_id_has_are_left_out() {
+    fn too_many_ids_are_an_error_and_ids_that_are_too_long_are_skipped() {
         let named = |count: usize| vec![serde_json::json!({"name": "a"}); count];
         let document = |count| serde_json::json!({ "methods": named(count) }).to_string();
         assert_eq!(open_rpc(&document(MAX_IDS)).unwrap().len(), MAX_IDS);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_tools_is_beside_the_methods() {
+    fn the_path_of_the_tool_list_is_derived_from_the_path_of_the_service() {
         for (path, list) in [
             ("/jsonrpc", "/mcp/tools/list"),
             ("/de/jsonrpc/", "/de/mcp/tools/list"),

@@ -11,7 +11,7 @@ use crate::upstream::Call;
 use crate::upstream::client::Client;
 use crate::upstream::forward::auth::refusal::{AuthRefusal, Scheme};
 use crate::upstream::forward::known_errors::is_session_refused;
-use crate::upstream::forward::reply::Problem;
+use crate::upstream::forward::reply::ResponseProblem;
 use crate::upstream::forward::{
     Authentication, CallOutcome, Failure, Forward, ForwardedCall, Ordering, ServiceResponse,
     Target, request,
@@ -107,7 +107,7 @@ impl Forward {
                 // Not every service has the document, so the message does not ask to check the URL.
                 if let (QueryError::Failed { message, .. }, Failure::Unexpected(response)) =
                     (&mut error, &failure)
-                    && matches!(response.problem, Problem::Status)
+                    && matches!(response.problem, ResponseProblem::Status)
                 {
                     *message = format!("HTTP {}{}", response.status.as_u16(), response.text);
                 }

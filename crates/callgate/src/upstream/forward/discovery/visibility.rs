@@ -65,16 +65,16 @@ impl MethodLister for Forward {
                     secret => secret,
                 },
             };
-            let passed = &options.caller_headers;
-            let is_passed = passed.names().next().is_some();
+            let caller_headers = &options.caller_headers;
+            let passes_caller = caller_headers.names().next().is_some();
             Ok(Some(match &caller.user {
-                Some(user) if secret.is_some() || is_passed => {
+                Some(user) if secret.is_some() || passes_caller => {
                     // A refresh token changes with each use, but the user stays the same.
                     let is_refresh = options.user_grant() == Some(UserGrant::RefreshToken);
                     let secret = secret.as_ref().filter(|_| !is_refresh);
                     let secret = secret.map_or("", |secret| secret.expose());
-                    let role = passed.role.as_ref().and(user.role.as_deref()).unwrap_or("");
-                    let token = passed.token.as_ref().and(caller.token());
+                    let role = caller_headers.role.as_ref().and(user.role.as_deref()).unwrap_or("");
+                    let token = caller_headers.token.as_ref().and(caller.token());
                     let token = token.map_or("", |token| token.expose());
                     Identity::user(user.id, &[secret, role, token])
                 }
@@ -121,12 +121,12 @@ impl Forward {
     }
 
     async fn list_for(&self, caller: &Caller) -> Result<Vec<String>, MethodListError> {
-        let text = format!("mcp_list_{}", self.last_id.fetch_add(1, Ordering::Relaxed));
+        let id = format!("mcp_list_{}", self.last_id.fetch_add(1, Ordering::Relaxed));
         let is_named = matches!(self.options().style, None | Some(ParamStyle::Named));
         let params = if is_named { "{}" } else { "[]" };
         let params = serde_json::from_str(params).unwrap_or(RawValue::NULL);
         let call = Call {
-            id: &text,
+            id: &id,
             method: "rpc.discover",
             remote_name: "rpc.discover",
             params,
@@ -159,16 +159,17 @@ impl Forward {
         }
         let target = &self.options().target;
         let path = method_list::tools_path(target.path());
-        let (mut ids, mut seen, mut left) = (Vec::new(), HashSet::new(), MAX_BYTES);
+        let (mut ids, mut cursors, mut remaining) = (Vec::new(), HashSet::new(), MAX_BYTES);
         let mut next = target.with_path(&path);
         loop {
             let page = next.map_err(|_| MethodListError::Pages(MAX_PAGES))?;
-            let sending = self.service.get(page.uri(), listing.headers(), left);
+            let sending = self.service.get(page.uri(), listing.headers(), remaining);
             let page = self.through_breaker(sending).await?.into_text()?;
-            left = left.checked_sub(page.len()).ok_or(MethodListError::TooLarge(MAX_BYTES))?;
+            remaining =
+                remaining.checked_sub(page.len()).ok_or(MethodListError::TooLarge(MAX_BYTES))?;
             let Some(cursor) = method_list::tools(&page, &mut ids)? else { return Ok(ids) };
             next = target.with_parameter(&path, "cursor", &cursor);
-            if seen.len() + 1 >= MAX_PAGES || ids.len() > MAX_IDS || !seen.insert(cursor) {
+            if cursors.len() + 1 >= MAX_PAGES || ids.len() > MAX_IDS || !cursors.insert(cursor) {
                 return Err(MethodListError::Pages(MAX_PAGES));
             }
         }
@@ -181,13 +182,13 @@ impl Forward {
     ) -> Result<ServiceResponse, Failure> {
         let mut attempt = self.breaker.attempt().ok_or(Failure::Down)?;
         let response = sending.await;
-        attempt.settle(response.as_ref().is_err_and(Failure::found_no_connection));
+        attempt.settle(response.as_ref().is_err_and(Failure::is_connection_failure));
         response
     }
 }
 
-fn read_document(replied: Result<Box<RawValue>, Failure>) -> Result<Vec<String>, MethodListError> {
-    match replied {
+fn read_document(result: Result<Box<RawValue>, Failure>) -> Result<Vec<String>, MethodListError> {
+    match result {
         Ok(document) => method_list::open_rpc(document.get()),
         Err(Failure::Denied(_)) => Err(MethodListError::Denied),
         Err(Failure::Error(error)) => Err(MethodListError::Rpc(error.code)),

@@ -23,7 +23,7 @@ pub(crate) enum BatchReply<'a> {
 pub(crate) struct Replies<'a> {
     items: Vec<(ReplyTarget<'a>, &'a str)>,
     /// Whether the response is a single error instead of a list.
-    is_lone_error: bool,
+    is_single_error: bool,
 }
 
 impl ServiceResponse {
@@ -36,11 +36,11 @@ impl ServiceResponse {
             Ok(ReplyEnvelope { error: Some(error), id, .. })
                 if id.and_then(RequestId::of).is_none() =>
             {
-                let is_about_rights = matches!(self.refused(), Some(Failure::Refused(_)));
+                let is_auth_refusal = matches!(self.status_failure(), Some(Failure::Refused(_)));
                 // After HTTP 5xx, some calls may have run.
                 let may_have_run = self.status.is_server_error();
                 let error = rpc_error(error);
-                if known_errors::is_batch_refused(&error) && !is_about_rights && !may_have_run {
+                if known_errors::is_batch_refused(&error) && !is_auth_refusal && !may_have_run {
                     BatchReply::Refused
                 } else {
                     BatchReply::ForAll
@@ -50,8 +50,8 @@ impl ServiceResponse {
             Err(_) if known_errors::is_invalid_request(body) => BatchReply::Refused,
             // Some services reply only to the first request of a batch.
             Ok(ReplyEnvelope { id: Some(_), error, .. }) => {
-                let is_lone_error = error.is_some();
-                let replies = Replies { is_lone_error, ..Replies::of([body].into_iter()) };
+                let is_single_error = error.is_some();
+                let replies = Replies { is_single_error, ..Replies::of([body].into_iter()) };
                 BatchReply::PerCall(replies)
             }
             _ => match self.read(&RequestId::Number(0)) {
@@ -68,7 +68,7 @@ impl ServiceResponse {
 impl<'a> Replies<'a> {
     fn of(items: impl Iterator<Item = &'a str>) -> Self {
         let items = items.map(|item| (ReplyTarget::of(item), item)).collect();
-        Self { items, is_lone_error: false }
+        Self { items, is_single_error: false }
     }
 
     /// Returns the reply to each request, and the number of other messages.
@@ -80,35 +80,36 @@ impl<'a> Replies<'a> {
         self,
         ids: impl ExactSizeIterator<Item = &'b RequestId<'static>> + Clone,
     ) -> (Vec<Result<&'a str, Failure>>, usize) {
-        let is_at = |(addressee, _): &(ReplyTarget<'_>, &str), id: &RequestId<'_>| match addressee {
+        let may_reply_to = |(target, _): &(ReplyTarget<'_>, &str), id: &RequestId<'_>| match target
+        {
             ReplyTarget::Request(found) => found == id,
             ReplyTarget::UnknownRequest => true,
             ReplyTarget::NotAReply => false,
         };
         if self.items.len() == ids.len()
-            && self.items.iter().zip(ids.clone()).all(|(item, id)| is_at(item, id))
+            && self.items.iter().zip(ids.clone()).all(|(item, id)| may_reply_to(item, id))
         {
             return (self.items.into_iter().map(|(_, item)| Ok(item)).collect(), 0);
         }
-        let (mut by_id, mut unnamed, mut ignored) = (HashMap::new(), Vec::new(), 0);
-        for (addressee, item) in self.items {
-            match addressee {
+        let (mut by_id, mut without_id, mut ignored) = (HashMap::new(), Vec::new(), 0);
+        for (target, item) in self.items {
+            match target {
                 ReplyTarget::Request(id) if !by_id.contains_key(&id) => {
                     by_id.insert(id, item);
                 }
-                ReplyTarget::UnknownRequest => unnamed.push(item),
+                ReplyTarget::UnknownRequest => without_id.push(item),
                 _ => ignored += 1,
             }
         }
         let found: Vec<Option<&str>> = ids.map(|id| by_id.remove(id)).collect();
         let missing = found.iter().filter(|reply| reply.is_none()).count();
-        let otherwise = match *unnamed.as_slice() {
+        let fallback = match *without_id.as_slice() {
             [only] if missing == 1 => Ok(only),
-            [] if !self.is_lone_error => Err(Failure::LeftOut),
+            [] if !self.is_single_error => Err(Failure::MissingReply),
             _ => Err(Failure::Unmatched),
         };
-        ignored += by_id.len() + if otherwise.is_ok() { 0 } else { unnamed.len() };
-        let replies = found.into_iter().map(|reply| reply.map_or(otherwise.clone(), Ok));
+        ignored += by_id.len() + if fallback.is_ok() { 0 } else { without_id.len() };
+        let replies = found.into_iter().map(|reply| reply.map_or(fallback.clone(), Ok));
         (replies.collect(), ignored)
     }
 }
@@ -126,13 +127,13 @@ mod tests {
 
     fn read(status: u16, body: &str) -> String {
         let status = StatusCode::from_u16(status).unwrap();
-        let response = ServiceResponse { status, ..ServiceResponse::bare(body.to_owned()) };
+        let response = ServiceResponse { status, ..ServiceResponse::from_message(body.to_owned()) };
         match response.read_batch() {
             BatchReply::PerCall(replies) => {
                 let mut by_id: Vec<String> = Vec::new();
                 let mut unknown = 0;
-                for (addressee, reply) in replies.items {
-                    match addressee {
+                for (target, reply) in replies.items {
+                    match target {
                         ReplyTarget::Request(id) => by_id.push(format!("{id:?} {reply}")),
                         _ => unknown += 1,
                     }
@@ -180,7 +181,7 @@ mod tests {
     }
 
     fn parts(body: &str, count: u64) -> String {
-        let response = ServiceResponse::bare(body.to_owned());
+        let response = ServiceResponse::from_message(body.to_owned());
         let BatchReply::PerCall(replies) = response.read_batch() else { panic!("{body}") };
         let ids: Vec<RequestId<'_>> = (1..=count).map(RequestId::Number).collect();
         let (parts, ignored) = replies.assign(ids.iter());
@@ -195,29 +196,29 @@ mod tests {
     }
 
     #[test]
-    fn errors_without_an_id_are_matched_where_that_is_certain() {
-        let named = |id: u32, name: char| format!(r#"{{"id":{id},"result":{{"m":"{name}"}}}}"#);
-        let unnamed = |name: char| format!(r#"{{"id":null,"error":{{"m":"{name}"}}}}"#);
+    fn errors_without_an_id_are_assigned_only_if_the_request_is_certain() {
+        let reply = |id: u32, name: char| format!(r#"{{"id":{id},"result":{{"m":"{name}"}}}}"#);
+        let error = |name: char| format!(r#"{{"id":null,"error":{{"m":"{name}"}}}}"#);
         for (items, expected) in [
             // In order, as Drupal replies.
-            (vec![named(1, 'a'), unnamed('b'), unnamed('c')], "a b c (0 ignored)"),
-            (vec![unnamed('a'), unnamed('b'), unnamed('c')], "a b c (0 ignored)"),
-            (vec![unnamed('a'), named(2, 'b'), unnamed('c')], "a b c (0 ignored)"),
+            (vec![reply(1, 'a'), error('b'), error('c')], "a b c (0 ignored)"),
+            (vec![error('a'), error('b'), error('c')], "a b c (0 ignored)"),
+            (vec![error('a'), reply(2, 'b'), error('c')], "a b c (0 ignored)"),
             // Not in order, but only one request is left for the error.
-            (vec![named(3, 'c'), named(1, 'a'), unnamed('b')], "a b c (0 ignored)"),
-            (vec![unnamed('c'), named(1, 'a'), named(2, 'b')], "a b c (0 ignored)"),
+            (vec![reply(3, 'c'), reply(1, 'a'), error('b')], "a b c (0 ignored)"),
+            (vec![error('c'), reply(1, 'a'), reply(2, 'b')], "a b c (0 ignored)"),
             // The errors cannot be assigned.
-            (vec![unnamed('x'), named(1, 'a'), unnamed('y')], "a Unmatched Unmatched (2 ignored)"),
-            (vec![named(1, 'a'), unnamed('x')], "a Unmatched Unmatched (1 ignored)"),
-            (vec![named(2, 'b'), named(2, 'x'), unnamed('y')], "Unmatched b Unmatched (2 ignored)"),
+            (vec![error('x'), reply(1, 'a'), error('y')], "a Unmatched Unmatched (2 ignored)"),
+            (vec![reply(1, 'a'), error('x')], "a Unmatched Unmatched (1 ignored)"),
+            (vec![reply(2, 'b'), reply(2, 'x'), error('y')], "Unmatched b Unmatched (2 ignored)"),
             // No error is left for the missing reply.
-            (vec![named(1, 'a'), named(3, 'c')], "a LeftOut c (0 ignored)"),
-            (vec![named(1, 'a'), named(3, 'c'), named(7, 'x')], "a LeftOut c (1 ignored)"),
+            (vec![reply(1, 'a'), reply(3, 'c')], "a MissingReply c (0 ignored)"),
+            (vec![reply(1, 'a'), reply(3, 'c'), reply(7, 'x')], "a MissingReply c (1 ignored)"),
         ] {
             assert_eq!(parts(&format!("[{}]", items.join(",")), 3), expected, "{items:?}");
         }
         // A single error for one of the requests, instead of a list.
-        let lone = r#"{"id":2,"error":{"m":"b"}}"#;
-        assert_eq!(parts(lone, 2), "Unmatched b (0 ignored)");
+        let single = r#"{"id":2,"error":{"m":"b"}}"#;
+        assert_eq!(parts(single, 2), "Unmatched b (0 ignored)");
     }
 }

@@ -14,23 +14,25 @@ const MAX_SEARCHED: usize = 16 * 1024;
 /// The beginning of a response body. `Display` and `Debug` show nothing until [`ServiceText::redacted`] is called.
 #[derive(Clone)]
 pub(crate) enum ServiceText {
-    Raw { text: Box<str>, is_cut: bool },
+    Raw { text: Box<str>, is_truncated: bool },
     Redacted(Box<str>),
 }
 
 impl ServiceText {
     pub(crate) fn new(body: &str) -> Self {
         let text = body.get(..body.floor_char_boundary(MAX_SEARCHED)).unwrap_or_default();
-        Self::Raw { text: text.into(), is_cut: text.len() < body.len() }
+        Self::Raw { text: text.into(), is_truncated: text.len() < body.len() }
     }
 
     /// Returns the text without secrets of the request, without HTML tags, and without invisible characters.
     pub(crate) fn redacted(&self, secrets: &Secrets) -> Self {
-        let Self::Raw { text: raw, is_cut } = self else { return self.clone() };
-        let mut text = secrets.redact(&readable(raw));
-        if *is_cut {
+        let Self::Raw { text: raw, is_truncated } = self else { return self.clone() };
+        let mut text = secrets.redact(&visible_text(raw));
+        if *is_truncated {
             // The end of the truncated text may be a part of a secret, so it is removed.
-            text.truncate(text.floor_char_boundary(text.len().saturating_sub(secrets.longest())));
+            text.truncate(
+                text.floor_char_boundary(text.len().saturating_sub(secrets.longest_len())),
+            );
         }
         if let Some((end, _)) = text.char_indices().nth(MAX_SHOWN) {
             text.truncate(end);
@@ -39,7 +41,7 @@ impl ServiceText {
         Self::Redacted(text.into())
     }
 
-    pub(crate) fn shown(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         match self {
             Self::Raw { .. } => "",
             Self::Redacted(text) => text,
@@ -56,24 +58,24 @@ impl Default for ServiceText {
 /// Writes a colon and the text, or nothing if there is no text.
 impl fmt::Display for ServiceText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.shown();
+        let text = self.as_str();
         if text.is_empty() { Ok(()) } else { write!(f, ": \"{text}\"") }
     }
 }
 
 impl fmt::Debug for ServiceText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self.shown(), f)
+        fmt::Debug::fmt(self.as_str(), f)
     }
 }
 
 /// Returns the visible text with single spaces. Tags of HTML and XML become spaces.
-fn readable(raw: &str) -> String {
+fn visible_text(raw: &str) -> String {
     let raw = raw.trim_start_matches('\u{feff}').trim();
-    let (is_page, mut is_tag, mut text) = (raw.starts_with('<'), false, String::new());
+    let (is_markup, mut is_tag, mut text) = (raw.starts_with('<'), false, String::new());
     for c in raw.chars() {
         let is_end = is_tag && c == '>';
-        is_tag = !is_end && (is_tag || is_page && c == '<');
+        is_tag = !is_end && (is_tag || is_markup && c == '<');
         if is_tag || is_end || c.is_whitespace() {
             if !text.is_empty() && !text.ends_with(' ') {
                 text.push(' ');
@@ -89,20 +91,20 @@ fn readable(raw: &str) -> String {
 mod tests {
     use super::*;
 
-    fn shown(body: &str, secrets: &[&str]) -> String {
+    fn redact(body: &str, secrets: &[&str]) -> String {
         let secrets = Secrets::new(secrets.iter().map(|&secret| secret.to_owned()));
-        ServiceText::new(body).redacted(&secrets).shown().to_owned()
+        ServiceText::new(body).redacted(&secrets).as_str().to_owned()
     }
 
     #[test]
-    fn text_is_shortened_and_visible() {
-        assert_eq!(shown("Work queue\r\n depth exceeded\n", &[]), "Work queue depth exceeded");
-        assert_eq!(shown("a\u{202e}b\u{0}\u{1b}[31mc\u{e0041}", &[]), "ab[31mc");
-        assert_eq!(shown(&"é".repeat(201), &[]), format!("{}…", "é".repeat(200)));
-        assert_eq!(shown(&"é".repeat(200), &[]), "é".repeat(200));
+    fn text_is_truncated_and_has_no_tags_or_invisible_characters() {
+        assert_eq!(redact("Work queue\r\n depth exceeded\n", &[]), "Work queue depth exceeded");
+        assert_eq!(redact("a\u{202e}b\u{0}\u{1b}[31mc\u{e0041}", &[]), "ab[31mc");
+        assert_eq!(redact(&"é".repeat(201), &[]), format!("{}…", "é".repeat(200)));
+        assert_eq!(redact(&"é".repeat(200), &[]), "é".repeat(200));
         let page = "<html><title>502</title><body class='a>b'><h1>Bad\ngateway</h1></html>";
-        assert_eq!(shown(page, &[]), "502 b'> Bad gateway");
-        assert_eq!(shown("1 < 2 > 1", &[]), "1 < 2 > 1");
+        assert_eq!(redact(page, &[]), "502 b'> Bad gateway");
+        assert_eq!(redact("1 < 2 > 1", &[]), "1 < 2 > 1");
     }
 
     #[test]
@@ -110,12 +112,12 @@ mod tests {
         let secret = "s3cret-".repeat(10);
         for start in 150..250 {
             let body = format!("{}{secret}", "x".repeat(start));
-            assert!(!shown(&body, &[&secret]).contains("s3"), "{start}");
+            assert!(!redact(&body, &[&secret]).contains("s3"), "{start}");
         }
         for repeated in [233, 234, 235, 400] {
-            assert!(!shown(&secret.repeat(repeated), &[&secret]).contains("s3"), "{repeated}");
+            assert!(!redact(&secret.repeat(repeated), &[&secret]).contains("s3"), "{repeated}");
         }
-        assert!(!shown("s3\u{200b}cret", &["s3cret"]).contains("cret"));
+        assert!(!redact("s3\u{200b}cret", &["s3cret"]).contains("cret"));
         let unredacted = ServiceText::new("s3cret");
         assert_eq!(format!("{unredacted}{unredacted:?}"), "\"\"");
     }

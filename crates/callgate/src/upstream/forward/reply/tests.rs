@@ -28,8 +28,8 @@ fn read(status: u16, media: &'static str, body: &str) -> String {
 fn table(rows: &[(u16, &'static str, &str)]) -> String {
     let mut table = String::new();
     for (status, media, body) in rows {
-        let shown = body.replace('\n', "\\n");
-        writeln!(table, "{status} {media} {shown}\n    {}", read(*status, media, body)).unwrap();
+        let line = body.replace('\n', "\\n");
+        writeln!(table, "{status} {media} {line}\n    {}", read(*status, media, body)).unwrap();
     }
     table
 }
@@ -59,7 +59,7 @@ fn replies_of_json_rpc_1_and_2_are_parsed() {
 }
 
 #[test]
-fn drupals_denial_is_understood() {
+fn a_denial_by_drupal_is_recognised() {
     let replies = table(&[(
         OK,
         JSON,
@@ -106,10 +106,10 @@ fn responses_that_are_not_replies_are_classified() {
 }
 
 #[test]
-fn each_failure_says_what_is_wrong_and_what_to_do() {
+fn each_failure_describes_the_problem_and_the_remedy() {
     use std::time::Duration;
     let second = Duration::from_secs(1);
-    let bad = StatusCode::BAD_GATEWAY;
+    let bad_gateway = StatusCode::BAD_GATEWAY;
     let unexpected =
         |status, problem| Failure::Unexpected(UnexpectedResponse::new(status, problem, "s3cret"));
     let failures = [
@@ -129,13 +129,13 @@ fn each_failure_says_what_is_wrong_and_what_to_do() {
         Failure::Refused(AuthRefusal::of(StatusCode::UNAUTHORIZED, &HeaderMap::new()).unwrap()),
         Failure::NoSuchTool,
         Failure::Internal("division by zero".to_owned()),
-        unexpected(bad, Problem::Status),
-        unexpected(StatusCode::OK, Problem::ContentType("text/html".to_owned())),
-        unexpected(StatusCode::OK, Problem::NotJson),
-        unexpected(StatusCode::NO_CONTENT, Problem::Empty),
-        unexpected(StatusCode::OK, Problem::NotRpc("not an object")),
+        unexpected(bad_gateway, ResponseProblem::Status),
+        unexpected(StatusCode::OK, ResponseProblem::ContentType("text/html".to_owned())),
+        unexpected(StatusCode::OK, ResponseProblem::NotJson),
+        unexpected(StatusCode::NO_CONTENT, ResponseProblem::Empty),
+        unexpected(StatusCode::OK, ResponseProblem::NotRpc("not an object")),
         Failure::WrongId,
-        Failure::LeftOut,
+        Failure::MissingReply,
         Failure::Unmatched,
     ];
     let mut table = String::new();

@@ -10,12 +10,12 @@ use crate::upstream::forward::known_errors::is_queue_full;
 #[derive(Debug, Clone)]
 pub(crate) struct UnexpectedResponse {
     pub(crate) status: StatusCode,
-    pub(crate) problem: Problem,
+    pub(crate) problem: ResponseProblem,
     pub(crate) text: ServiceText,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Problem {
+pub(crate) enum ResponseProblem {
     /// A status other than 2xx without a JSON-RPC error.
     Status,
     /// Status 426, with the setting that suits the protocol that the service expects.
@@ -35,7 +35,7 @@ pub(crate) enum Problem {
 }
 
 impl UnexpectedResponse {
-    pub(crate) fn new(status: StatusCode, problem: Problem, body: &str) -> Self {
+    pub(crate) fn new(status: StatusCode, problem: ResponseProblem, body: &str) -> Self {
         Self { status, problem, text: ServiceText::new(body) }
     }
 
@@ -43,14 +43,14 @@ impl UnexpectedResponse {
     pub(crate) fn of_status(status: StatusCode, headers: &HeaderMap, body: &str) -> Self {
         let session = || headers.iter().find(|(name, _)| name.as_str().ends_with("session-id"));
         let problem = match status {
-            _ if is_queue_full(body) => Problem::QueueFull,
-            StatusCode::UPGRADE_REQUIRED => Problem::Upgrade(expected_url(headers)),
-            StatusCode::CONFLICT => session().map_or(Problem::Status, |(name, value)| {
+            _ if is_queue_full(body) => ResponseProblem::QueueFull,
+            StatusCode::UPGRADE_REQUIRED => ResponseProblem::Upgrade(expected_url(headers)),
+            StatusCode::CONFLICT => session().map_or(ResponseProblem::Status, |(name, value)| {
                 let mut value = value.clone();
                 value.set_sensitive(true);
-                Problem::Session(Box::new((name.clone(), value)))
+                ResponseProblem::Session(Box::new((name.clone(), value)))
             }),
-            _ => Problem::Status,
+            _ => ResponseProblem::Status,
         };
         Self::new(status, problem, body)
     }
@@ -58,81 +58,96 @@ impl UnexpectedResponse {
     /// Returns the description for the log, with the configuration key to change.
     pub(crate) fn description(&self) -> String {
         let (status, text) = (self.status.as_u16(), &self.text);
-        let what = match &self.problem {
-            Problem::Status => format!("HTTP {status} without a JSON-RPC error"),
-            Problem::QueueFull => {
+        let problem = match &self.problem {
+            ResponseProblem::Status => format!("HTTP {status} without a JSON-RPC error"),
+            ResponseProblem::QueueFull => {
                 format!(
                     "HTTP {status}: the service discarded the request because its queue is full"
                 )
             }
-            Problem::Upgrade(_) => format!("HTTP {status}: the service expects another protocol"),
-            Problem::Session(_) => format!("HTTP {status}: the service expects a session"),
-            Problem::Empty => format!("HTTP {status} without a body"),
-            Problem::ContentType(media) => format!("the response is `{media}`, not JSON"),
-            Problem::NotJson => "the response is not JSON".to_owned(),
-            Problem::NotRpc(why) => format!("the response is not a JSON-RPC reply: {why}"),
-            Problem::OtherProtocol(name) => {
+            ResponseProblem::Upgrade(_) => {
+                format!("HTTP {status}: the service expects another protocol")
+            }
+            ResponseProblem::Session(_) => format!("HTTP {status}: the service expects a session"),
+            ResponseProblem::Empty => format!("HTTP {status} without a body"),
+            ResponseProblem::ContentType(media) => format!("the response is `{media}`, not JSON"),
+            ResponseProblem::NotJson => "the response is not JSON".to_owned(),
+            ResponseProblem::NotRpc(reason) => {
+                format!("the response is not a JSON-RPC reply: {reason}")
+            }
+            ResponseProblem::OtherProtocol(name) => {
                 format!("the response is {name}, and not a JSON-RPC reply")
             }
-            Problem::PhpError => "the response has an error of PHP".to_owned(),
+            ResponseProblem::PhpError => "the response has an error of PHP".to_owned(),
         };
         let hint = match (&self.problem, self.status) {
-            (Problem::Status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED) => {
+            (ResponseProblem::Status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED) => {
                 "; check the path of `url`".to_owned()
             }
-            (Problem::Status, StatusCode::CONFLICT) => {
+            (ResponseProblem::Status, StatusCode::CONFLICT) => {
                 "; if the service expects a session, set `login`".to_owned()
             }
-            (Problem::Status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) => {
-                "; nothing was run".to_owned()
+            (
+                ResponseProblem::Status,
+                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE,
+            ) => "; nothing was run".to_owned(),
+            (ResponseProblem::Upgrade(setting), _) => format!("; set {setting}"),
+            (ResponseProblem::Session(header), _) => {
+                format!("; set `login.header` to `{}`", header.0)
             }
-            (Problem::Upgrade(setting), _) => format!("; set {setting}"),
-            (Problem::Session(header), _) => format!("; set `login.header` to `{}`", header.0),
-            (Problem::OtherProtocol(_), _) => {
+            (ResponseProblem::OtherProtocol(_), _) => {
                 "; the service cannot be called with JSON-RPC".to_owned()
             }
-            (Problem::PhpError, _) => {
+            (ResponseProblem::PhpError, _) => {
                 "; correct the error, and turn off `display_errors` of PHP".to_owned()
             }
             _ => String::new(),
         };
-        format!("{what}{text}{hint}")
+        format!("{problem}{text}{hint}")
     }
 
     /// Returns the counter, the problem and the remedy, in the form of `Failure::row`.
     pub(crate) fn row(&self) -> (CallOutcome, &'static str, &'static str) {
-        const LATER: &str = "Nothing was run: try again later.";
-        let (outcome, what, advice) = match &self.problem {
-            Problem::Status => return (CallOutcome::Status, self.status_text(), self.advice()),
-            Problem::QueueFull => {
-                (CallOutcome::Status, "has too many requests in its queue (HTTP {}).", LATER)
+        const RETRY_LATER: &str = "Nothing was run: try again later.";
+        let (outcome, problem, advice) = match &self.problem {
+            ResponseProblem::Status => {
+                return (CallOutcome::Status, self.status_text(), self.advice());
             }
-            Problem::Upgrade(_) => (
+            ResponseProblem::QueueFull => {
+                (CallOutcome::Status, "has too many requests in its queue (HTTP {}).", RETRY_LATER)
+            }
+            ResponseProblem::Upgrade(_) => (
                 CallOutcome::Status,
                 "expects another protocol (HTTP {}).",
                 "Nothing was run; an administrator has to change the configuration of the service.",
             ),
-            Problem::Session(_) => (
+            ResponseProblem::Session(_) => (
                 CallOutcome::Status,
                 "expects a session (HTTP {}).",
                 "Nothing was run; an administrator has to configure a login for the service.",
             ),
-            Problem::Empty => (CallOutcome::Empty, "responded without a body (HTTP {}).", LOOK),
-            Problem::ContentType(_) => {
-                (CallOutcome::ContentType, "responded with `{}` instead of JSON.", LOOK)
+            ResponseProblem::Empty => {
+                (CallOutcome::Empty, "responded without a body (HTTP {}).", CHECK_URL_ADVICE)
             }
-            Problem::NotJson => {
-                (CallOutcome::NotJson, "responded with a body that is not JSON.", LOOK)
+            ResponseProblem::ContentType(_) => {
+                (CallOutcome::ContentType, "responded with `{}` instead of JSON.", CHECK_URL_ADVICE)
             }
-            Problem::NotRpc(_) => {
-                (CallOutcome::NotRpc, "responded with JSON that is not a JSON-RPC reply.", LOOK)
+            ResponseProblem::NotJson => {
+                (CallOutcome::NotJson, "responded with a body that is not JSON.", CHECK_URL_ADVICE)
             }
-            Problem::OtherProtocol(_) => {
-                (CallOutcome::NotRpc, "responded with {}, which is not JSON-RPC.", LOOK)
+            ResponseProblem::NotRpc(_) => (
+                CallOutcome::NotRpc,
+                "responded with JSON that is not a JSON-RPC reply.",
+                CHECK_URL_ADVICE,
+            ),
+            ResponseProblem::OtherProtocol(_) => {
+                (CallOutcome::NotRpc, "responded with {}, which is not JSON-RPC.", CHECK_URL_ADVICE)
             }
-            Problem::PhpError => (CallOutcome::Error, "responded with an error of PHP.", "{again}"),
+            ResponseProblem::PhpError => {
+                (CallOutcome::Error, "responded with an error of PHP.", "{again}")
+            }
         };
-        (outcome, what, advice)
+        (outcome, problem, advice)
     }
 
     fn status_text(&self) -> &'static str {
@@ -142,7 +157,7 @@ impl UnexpectedResponse {
             }
             StatusCode::TOO_MANY_REQUESTS => "accepts no more requests at the moment (HTTP {}).",
             StatusCode::CONFLICT => "responded with a conflict (HTTP {}).",
-            _ if self.text.shown().is_empty() => "responded with HTTP {} and no reason.",
+            _ if self.text.as_str().is_empty() => "responded with HTTP {} and no reason.",
             _ => "responded with HTTP {}.",
         }
     }
@@ -162,8 +177,8 @@ impl UnexpectedResponse {
     /// Returns the text that replaces `{}` in the texts of [`Self::row`].
     pub(crate) fn detail(&self) -> String {
         match &self.problem {
-            Problem::ContentType(media) => media.clone(),
-            Problem::OtherProtocol(name) => (*name).to_owned(),
+            ResponseProblem::ContentType(media) => media.clone(),
+            ResponseProblem::OtherProtocol(name) => (*name).to_owned(),
             _ => self.status.as_u16().to_string(),
         }
     }
@@ -176,7 +191,7 @@ pub(super) fn has_php_error(body: &str) -> bool {
     body.contains(".php") && body.contains(" on line ") && KINDS.into_iter().any(has)
 }
 
-const LOOK: &str = "{again} An administrator should check the URL of the service.";
+const CHECK_URL_ADVICE: &str = "{again} An administrator should check the URL of the service.";
 
 fn expected_url(headers: &HeaderMap) -> &'static str {
     let upgrade = headers.get(UPGRADE).and_then(|value| value.to_str().ok()).unwrap_or_default();

@@ -82,7 +82,8 @@ impl Batcher {
         }
         let Some(first) = batch.first() else { return };
         // The whole response counts against the memory budget until each call has received its part.
-        let (headers, reservation) = (first.headers.clone(), first.reservation.another());
+        let (headers, reservation) =
+            (first.headers.clone(), first.reservation.empty_for_same_caller());
         let (body, limit) = (joined(&batch), self.max_reply().saturating_mul(batch.len()));
         let post = Post { uri: None, headers, body: &body, limit, reservation: &reservation };
         let all_dropped = join_all(batch.iter_mut().map(|request| request.reply.closed()));
@@ -123,20 +124,20 @@ impl Batcher {
                         "ignored messages that answer no request"
                     );
                 }
-                let mut alone = Vec::new();
+                let mut retried = Vec::new();
                 for (request, part) in batch.into_iter().zip(parts) {
                     // Drupal refuses a batch with an unknown method or invalid parameters before it runs any call.
                     // Other services may have run calls before the error, so only read-only calls are sent again.
                     if matches!(part, Err(Failure::Unmatched)) && request.safety == Safety::ReadOnly
                     {
                         self.service.stats.count_retry();
-                        alone.push(request);
+                        retried.push(request);
                     } else {
                         let part = part.and_then(|part| self.part(response, part));
                         let _ = request.reply.send(part);
                     }
                 }
-                self.send_singly(alone).await;
+                self.send_singly(retried).await;
             }
             BatchReply::ForAll if response.body.len() <= self.max_reply() => {
                 reply_all(batch, &Ok(response.clone()));
@@ -151,12 +152,12 @@ impl Batcher {
             BatchReply::MaybeRefused(failure) => {
                 self.count_refusal();
                 let is_read_only = |request: &QueuedRequest| request.safety == Safety::ReadOnly;
-                let (alone, others) = batch.into_iter().partition::<Vec<_>, _>(is_read_only);
-                for _ in &alone {
+                let (retried, not_retried) = batch.into_iter().partition::<Vec<_>, _>(is_read_only);
+                for _ in &retried {
                     self.service.stats.count_retry();
                 }
-                reply_all(others, &Err(failure));
-                self.send_singly(alone).await;
+                reply_all(not_retried, &Err(failure));
+                self.send_singly(retried).await;
             }
         }
     }
@@ -174,7 +175,10 @@ impl Batcher {
         if part.len() > self.max_reply() {
             return Err(Failure::TooLarge(self.max_reply()));
         }
-        Ok(ServiceResponse { status: response.status, ..ServiceResponse::bare(part.to_owned()) })
+        Ok(ServiceResponse {
+            status: response.status,
+            ..ServiceResponse::from_message(part.to_owned())
+        })
     }
 }
 
@@ -187,14 +191,14 @@ fn take_batch(waiting: &mut Vec<QueuedRequest>) -> Vec<QueuedRequest> {
     let mut bytes = 0;
     for request in waiting.drain(..) {
         let size = bytes + request.body.len();
-        let has_room = batch.len() < MAX_CALLS && size <= MAX_BYTES;
-        let fits = |first: &QueuedRequest| {
-            has_room
+        let is_within_limits = batch.len() < MAX_CALLS && size <= MAX_BYTES;
+        let matches_first = |first: &QueuedRequest| {
+            is_within_limits
                 && first.headers == request.headers
                 && first.credential == request.credential
                 && first.reservation.is_of_same_caller(&request.reservation)
         };
-        if batch.first().is_none_or(fits) {
+        if batch.first().is_none_or(matches_first) {
             bytes = size;
             batch.push(request);
         } else {

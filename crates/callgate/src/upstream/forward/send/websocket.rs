@@ -35,7 +35,7 @@ use crate::upstream::forward::{Failure, QueuedRequest, RequestId, ServiceRespons
 
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-type Socket = WebSocketStream<TokioIo<Upgraded>>;
+type WebSocket = WebSocketStream<TokioIo<Upgraded>>;
 
 /// Opens a connection, and sends requests over it until it closes.
 pub(crate) async fn run(service: Arc<Service>, mut requests: mpsc::Receiver<QueuedRequest>) {
@@ -44,8 +44,8 @@ pub(crate) async fn run(service: Arc<Service>, mut requests: mpsc::Receiver<Queu
     let (failure, sink) = match opened.unwrap_or(Err(Failure::Send(timed_out))) {
         Ok(socket) => {
             let (mut sink, stream) = socket.split();
-            let end = exchange(&service, &mut sink, stream, &mut requests).await;
-            (Failure::never_sent(end.describe()), Some(sink))
+            let reason = exchange(&service, &mut sink, stream, &mut requests).await;
+            (Failure::never_sent(reason.describe()), Some(sink))
         }
         Err(failure) => (failure, None),
     };
@@ -59,7 +59,7 @@ pub(crate) async fn run(service: Arc<Service>, mut requests: mpsc::Receiver<Queu
     }
 }
 
-async fn open(service: &Service) -> Result<Socket, Failure> {
+async fn open(service: &Service) -> Result<WebSocket, Failure> {
     let key = generate_key();
     let value = HeaderValue::from_str(&key).map_err(|_| Failure::never_sent("no key"))?;
     let mut headers = service.options.headers.clone();
@@ -89,25 +89,25 @@ async fn open(service: &Service) -> Result<Socket, Failure> {
 /// Writes requests and reads replies, until writing or reading ends.
 async fn exchange(
     service: &Service,
-    sink: &mut SplitSink<Socket, Message>,
-    stream: SplitStream<Socket>,
+    sink: &mut SplitSink<WebSocket, Message>,
+    stream: SplitStream<WebSocket>,
     requests: &mut mpsc::Receiver<QueuedRequest>,
 ) -> CloseReason {
     let pending = PendingReplies::new(service.options.limits.concurrent);
     // Reads first, so that nothing is written to a closed connection. Writing is unconstrained, because a service
     // that sends all the time would otherwise use up the task's budget.
-    let end = tokio::select! {
+    let reason = tokio::select! {
         biased;
-        end = read(&service.name, stream, &pending) => end,
-        end = tokio::task::unconstrained(write(sink, requests, &pending)) => end,
+        reason = read(&service.name, stream, &pending) => reason,
+        reason = tokio::task::unconstrained(write(sink, requests, &pending)) => reason,
     };
-    pending.fail_all(&end);
-    end
+    pending.fail_all(&reason);
+    reason
 }
 
 async fn read(
     upstream: &str,
-    mut stream: SplitStream<Socket>,
+    mut stream: SplitStream<WebSocket>,
     pending: &PendingReplies,
 ) -> CloseReason {
     while let Some(message) = stream.next().await {
@@ -132,7 +132,7 @@ fn check(response: &Response<Incoming>, accept: &str) -> Result<(), Failure> {
     let (status, headers) = (response.status(), response.headers());
     match status {
         StatusCode::SWITCHING_PROTOCOLS
-            if headers.get(SEC_WEBSOCKET_ACCEPT).is_some_and(|found| found == accept) =>
+            if headers.get(SEC_WEBSOCKET_ACCEPT).is_some_and(|value| value == accept) =>
         {
             Ok(())
         }
@@ -145,7 +145,7 @@ fn check(response: &Response<Incoming>, accept: &str) -> Result<(), Failure> {
 }
 
 async fn write(
-    sink: &mut SplitSink<Socket, Message>,
+    sink: &mut SplitSink<WebSocket, Message>,
     requests: &mut mpsc::Receiver<QueuedRequest>,
     pending: &PendingReplies,
 ) -> CloseReason {
@@ -201,23 +201,23 @@ impl PendingReplies {
     /// Passes a message to its call. Returns `false` if no call waits for the message.
     fn reply(&self, message: String) -> bool {
         let mut calls = self.calls();
-        let waiter = match ReplyTarget::of(&message) {
+        let sender = match ReplyTarget::of(&message) {
             ReplyTarget::Request(id) => calls.remove(&id.into_owned()),
             // The service could not parse a request. If only one call waits, it must be the request of this call.
             ReplyTarget::UnknownRequest if calls.len() == 1 => {
-                calls.drain().next().map(|(_, waiter)| waiter)
+                calls.drain().next().map(|(_, sender)| sender)
             }
             ReplyTarget::UnknownRequest | ReplyTarget::NotAReply => None,
         };
         drop(calls);
-        waiter.is_some_and(|waiter| waiter.send(Ok(ServiceResponse::bare(message))).is_ok())
+        sender.is_some_and(|sender| sender.send(Ok(ServiceResponse::from_message(message))).is_ok())
     }
 
-    fn fail_all(&self, end: &CloseReason) {
+    fn fail_all(&self, reason: &CloseReason) {
         let calls = std::mem::take(&mut *self.calls());
         let is_only = calls.len() == 1;
-        for waiter in calls.into_values() {
-            let _ = waiter.send(Err(end.failure(is_only)));
+        for sender in calls.into_values() {
+            let _ = sender.send(Err(reason.failure(is_only)));
         }
     }
 }
@@ -264,7 +264,7 @@ impl CloseReason {
     fn failure(&self, is_only: bool) -> Failure {
         match self {
             Self::TooLarge(limit) if is_only => Failure::TooLarge(*limit),
-            end => Failure::broken(end.describe()),
+            reason => Failure::broken(reason.describe()),
         }
     }
 }
@@ -277,22 +277,22 @@ mod tests {
     use crate::model::method::Safety;
 
     #[test]
-    fn abandoned_calls_are_removed() {
+    fn dropped_calls_are_removed() {
         let pending = PendingReplies::new(3);
         let request = |number| {
-            let ((headers, credential, body, reservation), (reply, answer)) =
+            let ((headers, credential, body, reservation), (reply, receiver)) =
                 (Default::default(), oneshot::channel());
             let (id, safety) = (RequestId::Number(number), Safety::ReadOnly);
-            (QueuedRequest { id, headers, credential, body, safety, reservation, reply }, answer)
+            (QueuedRequest { id, headers, credential, body, safety, reservation, reply }, receiver)
         };
         for number in 1..100 {
-            let (request, answer) = request(number);
+            let (request, receiver) = request(number);
             assert!(pending.add(request).is_some());
-            drop(answer);
+            drop(receiver);
             assert!(pending.calls().len() <= 4);
         }
-        let (request, answer) = request(100);
-        drop(answer);
+        let (request, receiver) = request(100);
+        drop(receiver);
         assert!(pending.add(request).is_none(), "the request is not sent");
     }
 }

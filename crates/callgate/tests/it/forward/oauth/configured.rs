@@ -9,9 +9,9 @@ use callgate::forward::{
 use callgate::model::ParamStyle;
 
 use super::secret;
-use crate::forward::credentials::Known;
+use crate::forward::credentials::FixedCredentials;
 
-fn at(url: &str) -> ForwardOptions {
+fn positional_options(url: &str) -> ForwardOptions {
     ForwardOptions::new(url.parse().unwrap()).params(ParamStyle::Positional)
 }
 
@@ -31,28 +31,28 @@ fn credential(oauth: Option<UserGrant>) -> CredentialOptions {
 #[tokio::test]
 async fn conflicting_options_are_rejected() {
     let tls = "https://auth.example/token";
-    let passed = CallerHeaders {
+    let caller_headers = CallerHeaders {
         token: Some(header_name("Authorization").unwrap()),
         ..CallerHeaders::default()
     };
-    let known = || Known::new() as Arc<dyn callgate::upstream::Credentials>;
-    let service = || at("https://shop.example/rpc");
-    let refused = [
+    let credentials = || FixedCredentials::new() as Arc<dyn callgate::upstream::Credentials>;
+    let service = || positional_options("https://shop.example/rpc");
+    let conflicting = [
         service().oauth(client("http://auth.example/token")),
-        at("ws://shop.example/rpc").oauth(client(tls)),
+        positional_options("ws://shop.example/rpc").oauth(client(tls)),
         service().header("Authorization", "s3cret").unwrap().oauth(client(tls)),
         service().oauth(client(tls)).basic("ada", "s3cret").unwrap(),
-        service().oauth(client(tls)).caller_headers(passed).unwrap(),
-        service().oauth(client(tls)).credential(credential(None), known()).unwrap(),
-        service().credential(credential(Some(UserGrant::RefreshToken)), known()).unwrap(),
+        service().oauth(client(tls)).caller_headers(caller_headers).unwrap(),
+        service().oauth(client(tls)).credential(credential(None), credentials()).unwrap(),
+        service().credential(credential(Some(UserGrant::RefreshToken)), credentials()).unwrap(),
         service().oauth(OAuthClient::new(tls).unwrap()),
     ];
-    let told: Vec<String> = refused
+    let errors: Vec<String> = conflicting
         .into_iter()
         .map(|options| Forward::new("shop", options).unwrap_err().to_string())
         .collect();
-    insta::assert_debug_snapshot!(told);
+    insta::assert_debug_snapshot!(errors);
     let users = credential(Some(UserGrant::ClientCredentials));
     let only_users = service().oauth(OAuthClient::new(tls).unwrap());
-    Forward::new("shop", only_users.credential(users, known()).unwrap()).unwrap();
+    Forward::new("shop", only_users.credential(users, credentials()).unwrap()).unwrap();
 }

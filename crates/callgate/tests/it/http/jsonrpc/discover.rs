@@ -18,12 +18,12 @@ async fn document(app: &App, caller: &str) -> Value {
     let mut reply = reply.json();
     assert_eq!((&reply["jsonrpc"], &reply["id"]), (&json!("2.0"), &json!(7)));
     let document = reply["result"].take();
-    is_open_rpc(&document);
+    check_open_rpc(&document);
     document
 }
 
 /// Checks that a document follows OpenRPC 1.3.2, for the parts that Callgate writes.
-fn is_open_rpc(document: &Value) {
+fn check_open_rpc(document: &Value) {
     let descriptor = json!({
         "type": "object",
         "required": ["name", "schema"],
@@ -111,7 +111,7 @@ fn schemas(document: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_admin_is_told_of_everything() {
+async fn the_document_of_an_administrator_has_all_methods() {
     insta::assert_json_snapshot!(document(&App::new(), "admin").await);
 }
 
@@ -125,9 +125,9 @@ async fn a_caller_with_fewer_grants_gets_a_smaller_document() {
         document(&app, "").await["methods"].as_array().unwrap().len()
             < reader["methods"].as_array().unwrap().len()
     );
-    let nobody = App::with(Local::default(), HttpOptions::default());
+    let empty = App::with(Local::default(), HttpOptions::default());
     assert_eq!(
-        nobody.rpc("", discover(None)).await.text,
+        empty.rpc("", discover(None)).await.text,
         r#"{"jsonrpc":"2.0","id":7,"result":{"openrpc":"1.3.2","info":{"title":"callgate","version":"0.1.0"},"methods":[]}}"#
     );
 }
@@ -159,18 +159,18 @@ async fn every_reference_resolves_to_the_same_definition() {
     for pointer in &all {
         compiled(&document, pointer);
     }
-    for (number, words) in [(0, true), (1, false), (2, true)] {
+    for (number, is_string) in [(0, true), (1, false), (2, true)] {
         let param = compiled(&document, &format!("/methods/{number}/params/0/schema"));
-        assert_eq!(param.is_valid(&json!([["deep", []]])), words);
-        assert_eq!(param.is_valid(&json!([[1, []]])), !words);
+        assert_eq!(param.is_valid(&json!([["deep", []]])), is_string);
+        assert_eq!(param.is_valid(&json!([[1, []]])), !is_string);
         let result = compiled(&document, &format!("/methods/{number}/result/schema"));
-        assert_eq!(result.is_valid(&json!({"tree": [["deep", []]]})), words);
+        assert_eq!(result.is_valid(&json!({"tree": [["deep", []]]})), is_string);
     }
     insta::assert_json_snapshot!(document);
 }
 
 #[tokio::test]
-async fn it_takes_no_parameters() {
+async fn rpc_discover_accepts_no_parameters() {
     let app = App::new();
     for params in [json!({}), json!([])] {
         assert!(app.rpc("", discover(Some(params))).await.json()["result"].is_object());
@@ -185,7 +185,7 @@ async fn it_takes_no_parameters() {
 }
 
 #[tokio::test]
-async fn it_is_refused_in_a_batch() {
+async fn rpc_discover_is_refused_in_a_batch() {
     let reply = App::new().rpc("", json!([discover(None)])).await;
     assert_eq!(
         reply.text,
@@ -194,7 +194,7 @@ async fn it_is_refused_in_a_batch() {
 }
 
 #[tokio::test]
-async fn more_than_a_document_holds_is_refused_with_another_way() {
+async fn a_document_with_too_many_methods_is_refused_with_an_alternative() {
     let app = App::with(many(10_001), HttpOptions::default());
     let error = error_of(&app.rpc("", discover(None)).await);
     assert_eq!(
@@ -208,7 +208,7 @@ async fn more_than_a_document_holds_is_refused_with_another_way() {
 }
 
 #[tokio::test]
-async fn all_who_ask_at_once_are_answered() {
+async fn concurrent_requests_get_the_same_document() {
     let app = App::new();
     let all: [_; 8] = std::array::from_fn(|_| document(&app, "admin"));
     let all = futures_util::future::join_all(all).await;
@@ -230,7 +230,7 @@ async fn a_document_counts_against_the_budget_until_it_is_sent() {
 }
 
 #[test]
-fn many_requests_of_one_caller_do_not_delay_another() {
+fn many_requests_of_one_caller_do_not_delay_another_caller() {
     let (unblock, blocked) = std::sync::mpsc::channel::<()>();
     // The only thread that builds documents is busy until all callers have sent their requests.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -238,16 +238,16 @@ fn many_requests_of_one_caller_do_not_delay_another() {
     let position = runtime.block_on(async {
         drop(tokio::task::spawn_blocking(move || blocked.recv()));
         let app = &App::new();
-        let ask = |caller: &'static str| {
+        let send = |caller: &'static str| {
             Box::pin(async move {
                 assert!(app.rpc(caller, discover(None)).await.json()["result"].is_object());
                 caller
             })
         };
-        let mut all: Vec<_> = (0..100).map(|_| ask("admin")).collect();
-        all.push(ask("reader"));
-        for one in &mut all {
-            assert!(one.as_mut().now_or_never().is_none());
+        let mut all: Vec<_> = (0..100).map(|_| send("admin")).collect();
+        all.push(send("reader"));
+        for request in &mut all {
+            assert!(request.as_mut().now_or_never().is_none());
         }
         unblock.send(()).unwrap();
         let replies = all.into_iter().collect::<FuturesUnordered<_>>().collect::<Vec<_>>().await;

@@ -21,7 +21,7 @@ async fn results_are_text_and_structured_content_as_the_revision_requires() {
 #[tokio::test]
 async fn errors_of_a_tool_are_results_for_the_agent() {
     let (app, _) = app();
-    let mut told = Vec::new();
+    let mut texts = Vec::new();
     for (name, arguments) in [
         ("content_article_read", json!({"id": "x"})),
         ("content_article_read", json!({})),
@@ -44,11 +44,11 @@ async fn errors_of_a_tool_are_results_for_the_agent() {
             }
             assert!(!text.contains("hunter2"));
             if *revision == MODERN {
-                told.push(format!("{name}: {text}"));
+                texts.push(format!("{name}: {text}"));
             }
         }
     }
-    insta::assert_debug_snapshot!(told);
+    insta::assert_debug_snapshot!(texts);
 }
 
 #[tokio::test]
@@ -66,12 +66,12 @@ async fn long_error_data_is_truncated() {
 }
 
 #[tokio::test]
-async fn a_denied_tool_looks_unknown_over_mcp() {
+async fn a_denied_tool_is_reported_as_unknown_over_mcp() {
     let (app, _) = app();
     for revision in REVISIONS {
         let client = app.client("reader", revision);
-        let denied = client.ask("tools/call", json!({"name": "content_article_delete"})).await;
-        let unknown = client.ask("tools/call", json!({"name": "content_article_forget"})).await;
+        let denied = client.request("tools/call", json!({"name": "content_article_delete"})).await;
+        let unknown = client.request("tools/call", json!({"name": "content_article_forget"})).await;
         assert_eq!(code(&denied), (200, -32602));
         assert_eq!(code(&unknown), (200, -32602));
         assert_eq!(denied.text.replace("delete", "forget"), unknown.text);
@@ -83,7 +83,7 @@ async fn a_denied_tool_looks_unknown_over_mcp() {
 }
 
 #[tokio::test]
-async fn parameters_that_are_no_call_are_refused() {
+async fn invalid_parameters_of_tools_call_are_refused() {
     let (app, _) = app();
     for revision in REVISIONS {
         let client = app.client("reader", revision);
@@ -94,7 +94,7 @@ async fn parameters_that_are_no_call_are_refused() {
             json!({"name": "shape_object", "arguments": "text"}),
             json!({"name": "shape_object", "_meta": {"progressToken": {}}}),
         ] {
-            let reply = client.ask("tools/call", params.clone()).await;
+            let reply = client.request("tools/call", params.clone()).await;
             assert_eq!(code(&reply), (200, -32602), "{params}");
             assert_eq!(reply.json()["id"], 1);
         }
@@ -114,7 +114,7 @@ async fn duplicate_keys_in_arguments_are_refused() {
 }
 
 #[tokio::test]
-async fn ids_come_back_as_they_came() {
+async fn ids_are_returned_unchanged() {
     let (app, _) = app();
     for id in [r#""x""#, "0", "-7", r#""\u00e9\n""#, "9007199254740993", r#""""#] {
         let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
@@ -124,7 +124,7 @@ async fn ids_come_back_as_they_came() {
 }
 
 #[tokio::test]
-async fn x_mcp_headers_must_be_what_the_body_says() {
+async fn x_mcp_headers_must_match_the_body() {
     let (app, _) = app();
     let client = app.client("reader", MODERN);
     let call = async |arguments: Value, headers: &[(&str, &str)]| {
@@ -136,46 +136,46 @@ async fn x_mcp_headers_must_be_what_the_body_says() {
         }
         let reply = app.send(request.body(message.to_string().into()).unwrap()).await;
         // The method returns its arguments, which shows that it ran.
-        let given = json!(arguments.to_string());
-        let ran = reply.json()["result"]["content"][0]["text"] == given;
+        let expected = json!(arguments.to_string());
+        let ran = reply.json()["result"]["content"][0]["text"] == expected;
         if ran { (200, 0) } else { code(&reply) }
     };
-    let fine = (200, 0);
+    let success = (200, 0);
     let mismatch = (400, -32020);
     let region = |value: &'static str| [("Mcp-Param-Region", value)];
-    assert_eq!(call(json!({}), &[]).await, fine);
+    assert_eq!(call(json!({}), &[]).await, success);
     let null = client.call("routed", json!({"region": null})).await;
     assert_eq!(null["isError"], true, "null needs no header, but is not a string");
-    assert_eq!(call(json!({"region": "eu"}), &region("eu")).await, fine);
-    assert_eq!(call(json!({"region": "é"}), &region("=?base64?w6k=?=")).await, fine);
-    assert_eq!(call(json!({"count": 42}), &[("mcp-param-count", "42")]).await, fine);
-    assert_eq!(call(json!({"count": 42.0}), &[("mcp-param-count", "42")]).await, fine);
+    assert_eq!(call(json!({"region": "eu"}), &region("eu")).await, success);
+    assert_eq!(call(json!({"region": "é"}), &region("=?base64?w6k=?=")).await, success);
+    assert_eq!(call(json!({"count": 42}), &[("mcp-param-count", "42")]).await, success);
+    assert_eq!(call(json!({"count": 42.0}), &[("mcp-param-count", "42")]).await, success);
     assert_eq!(call(json!({"region": "eu"}), &[]).await, mismatch, "no header");
     assert_eq!(call(json!({"region": "eu"}), &region("us")).await, mismatch);
     assert_eq!(call(json!({"region": "eu"}), &region("EU")).await, mismatch);
     assert_eq!(call(json!({"region": "é"}), &region("=?base64?w6k?=")).await, mismatch);
     assert_eq!(call(json!({"count": 42}), &[("mcp-param-count", "43")]).await, mismatch);
     assert_eq!(call(json!({}), &region("eu")).await, mismatch, "no argument");
-    let twice = [("mcp-param-region", "eu"), ("mcp-param-region", "eu")];
-    assert_eq!(call(json!({"region": "eu"}), &twice).await, mismatch);
+    let duplicate = [("mcp-param-region", "eu"), ("mcp-param-region", "eu")];
+    assert_eq!(call(json!({"region": "eu"}), &duplicate).await, mismatch);
     // Legacy clients do not send these headers.
     app.client("reader", "2025-11-25").call("routed", json!({"region": "eu"})).await;
 }
 
 #[tokio::test]
-async fn a_failure_is_logged_to_clients_that_ask_for_it() {
+async fn a_failure_is_logged_to_clients_that_request_logs() {
     let (app, _) = app();
     let client = app.client("reader", MODERN);
     let params = json!({
         "name": "outcome_failure", "_meta": {"io.modelcontextprotocol/logLevel": "warning"},
     });
     let mut stream = client.stream("tools/call", params).await;
-    let note = stream.next().await.unwrap();
-    assert_eq!(note["method"], "notifications/message");
-    assert_eq!(note["params"]["level"], "error");
+    let notification = stream.next().await.unwrap();
+    assert_eq!(notification["method"], "notifications/message");
+    assert_eq!(notification["params"]["level"], "error");
     let reply = stream.next().await.unwrap();
     assert_eq!(reply["result"]["isError"], true);
-    let error_id = note["params"]["data"]["error_id"].as_str().unwrap();
+    let error_id = notification["params"]["data"]["error_id"].as_str().unwrap();
     assert!(reply["result"]["content"][0]["text"].as_str().unwrap().contains(error_id));
     assert!(stream.next().await.is_none());
     // There is no notification if the failure is less severe than the requested level, or if no level is requested.

@@ -3,7 +3,7 @@
 use callgate::gateway::Settings;
 
 use super::*;
-use crate::log::log_everything;
+use crate::log::capture_logs;
 
 fn set(app: &App, key: &str, value: &str) {
     let mut settings = Settings::clone(&app.gateway.settings());
@@ -22,21 +22,21 @@ async fn initialize_negotiates_a_revision_and_names_the_server() {
     set(&app, "mcp_server_name", "acme");
     set(&app, "mcp_server_version", "7");
     let mut agreed = Vec::new();
-    for wanted in [&REVISIONS[..], &["1999-01-01", "nonsense"]].concat() {
-        let params = json!({"protocolVersion": wanted, "capabilities": {}, "clientInfo": {}});
+    for requested in [&REVISIONS[..], &["1999-01-01", "nonsense"]].concat() {
+        let params = json!({"protocolVersion": requested, "capabilities": {}, "clientInfo": {}});
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
         let result = app.post("reader", "/mcp", body.to_string()).await.json()["result"].clone();
         assert_eq!(result["serverInfo"], json!({"name": "acme", "version": "7"}));
         assert!(result.get("resultType").is_none() && result.get("_meta").is_none());
-        agreed.push((wanted, result["protocolVersion"].as_str().unwrap().to_owned()));
+        agreed.push((requested, result["protocolVersion"].as_str().unwrap().to_owned()));
     }
     insta::assert_debug_snapshot!(agreed);
-    let nothing = app.client("reader", "2025-06-18").error("initialize", json!({})).await;
-    assert_eq!(nothing, (200, -32602));
+    let missing = app.client("reader", "2025-06-18").error("initialize", json!({})).await;
+    assert_eq!(missing, (200, -32602));
 }
 
 #[tokio::test]
-async fn discover_tells_everything_at_once() {
+async fn discover_returns_versions_capabilities_and_instructions() {
     let (app, _) = app();
     insta::assert_json_snapshot!(app.client("", MODERN).result("server/discover", json!({})).await);
     let legacy = app.client("", "2025-11-25").error("server/discover", json!({})).await;
@@ -87,29 +87,29 @@ async fn mcp_accepts_the_tool_name_and_not_the_method_id() {
 }
 
 #[tokio::test]
-async fn pages_follow_the_cursor_to_the_end() {
+async fn following_the_cursors_lists_each_tool_once() {
     let (app, _) = app();
     let all = names(&app.client("admin", MODERN).result("tools/list", json!({})).await);
     set(&app, "mcp_page_size", "4");
     for revision in REVISIONS {
         let client = app.client("admin", revision);
-        let (mut seen, mut cursors, mut cursor) = (Vec::new(), Vec::new(), String::new());
+        let (mut listed, mut cursors, mut cursor) = (Vec::new(), Vec::new(), String::new());
         loop {
             let page = client.result("tools/list", json!({"cursor": cursor})).await;
             assert!(names(&page).len() <= 4);
-            seen.extend(names(&page));
+            listed.extend(names(&page));
             let Some(next) = page.get("nextCursor") else { break };
             cursor = next.as_str().unwrap().to_owned();
             assert!(!cursors.contains(&cursor), "no cursor is repeated");
             cursors.push(cursor.clone());
         }
-        assert_eq!(seen, all);
+        assert_eq!(listed, all);
         assert_eq!(cursors.len(), all.len().div_ceil(4) - 1);
     }
 }
 
 #[tokio::test]
-async fn nothing_is_skipped_or_repeated_when_the_catalog_changes_between_pages() {
+async fn each_tool_after_the_cursor_is_listed_once_if_the_catalog_changes_between_pages() {
     let numbered = |numbers: &[usize]| {
         numbers.iter().map(|number| method(&format!("m{number:02}"))).collect::<Vec<_>>()
     };
@@ -153,28 +153,28 @@ async fn a_page_has_at_most_four_mebibytes() {
     let app = App::with(many(1), HttpOptions::default());
     app.gateway.set_catalog(Arc::new(catalog_of(&methods)));
     let client = app.client("reader", MODERN);
-    let reply = client.ask("tools/list", json!({})).await;
+    let reply = client.request("tools/list", json!({})).await;
     assert!(reply.text.len() < 4 * 1024 * 1024 + 1024);
     assert_eq!(names(&reply.json()["result"]).len(), 41);
     assert!(reply.json()["result"]["nextCursor"].is_string());
 }
 
 #[tokio::test]
-async fn instructions_summarise_what_the_caller_may_use_or_are_those_of_the_settings() {
+async fn instructions_summarise_the_tools_of_the_caller_unless_settings_replace_them() {
     let app = App::new();
-    let mut shown = Vec::new();
+    let mut instructions = Vec::new();
     for caller in ["", "reader", "admin"] {
         let legacy = app.client(caller, "2025-06-18").initialize().await;
         let modern = app.client(caller, MODERN).result("server/discover", json!({})).await;
         assert_eq!(legacy["instructions"], modern["instructions"]);
         assert_eq!(modern["cacheScope"], "private", "the text depends on the caller");
-        shown.push(format!("{caller}: {}", modern["instructions"].as_str().unwrap()));
+        instructions.push(format!("{caller}: {}", modern["instructions"].as_str().unwrap()));
     }
-    insta::assert_debug_snapshot!(shown);
+    insta::assert_debug_snapshot!(instructions);
     set(&app, "mcp_instructions", "Amounts are in cents.");
-    let set = app.client("reader", MODERN).result("server/discover", json!({})).await;
+    let configured = app.client("reader", MODERN).result("server/discover", json!({})).await;
     assert_eq!(
-        (&set["instructions"], &set["cacheScope"]),
+        (&configured["instructions"], &configured["cacheScope"]),
         (&json!("Amounts are in cents."), &json!("public"))
     );
 }
@@ -197,22 +197,22 @@ async fn instructions_of_many_tools_fit_into_512_characters() {
 async fn a_session_that_does_not_follow_the_cursor_is_logged_once() {
     let (app, _) = app();
     set(&app, "mcp_page_size", "4");
-    let (log, _guard) = log_everything();
-    let told = || log.text().matches("did not follow `nextCursor`").count();
-    let mut diligent = app.client("reader", "2025-06-18");
-    diligent.initialize().await;
-    let page = diligent.result("tools/list", json!({})).await;
-    diligent.result("tools/list", json!({"cursor": page["nextCursor"]})).await;
-    diligent.call("shape_object", json!({})).await;
-    assert_eq!(told(), 0);
-    let mut hasty = app.client("reader", "2025-06-18");
-    hasty.initialize().await;
-    hasty.call("shape_object", json!({})).await;
-    assert_eq!(told(), 0, "this session has not listed any tools");
+    let (log, _guard) = capture_logs();
+    let warnings = || log.text().matches("did not follow `nextCursor`").count();
+    let mut complete = app.client("reader", "2025-06-18");
+    complete.initialize().await;
+    let page = complete.result("tools/list", json!({})).await;
+    complete.result("tools/list", json!({"cursor": page["nextCursor"]})).await;
+    complete.call("shape_object", json!({})).await;
+    assert_eq!(warnings(), 0);
+    let mut incomplete = app.client("reader", "2025-06-18");
+    incomplete.initialize().await;
+    incomplete.call("shape_object", json!({})).await;
+    assert_eq!(warnings(), 0, "this session has not listed any tools");
     for _ in 0..2 {
-        hasty.result("tools/list", json!({})).await;
-        hasty.call("shape_object", json!({})).await;
-        assert_eq!(told(), 1);
+        incomplete.result("tools/list", json!({})).await;
+        incomplete.call("shape_object", json!({})).await;
+        assert_eq!(warnings(), 1);
     }
     assert!(log.text().contains("user=\"reader\""), "{}", log.text());
 }
@@ -220,7 +220,7 @@ async fn a_session_that_does_not_follow_the_cursor_is_logged_once() {
 #[tokio::test]
 async fn the_log_names_client_version_and_revision() {
     let (app, _) = app();
-    let (log, _guard) = log_everything();
+    let (log, _guard) = capture_logs();
     app.client("reader", "2025-06-18").initialize().await;
     let info = json!({"name": "modern\n", "version": "2"});
     let params = json!({"_meta": {"io.modelcontextprotocol/clientInfo": info}});
@@ -274,7 +274,7 @@ async fn the_tools_are_also_a_resource() {
 }
 
 #[tokio::test]
-async fn there_are_no_prompts() {
+async fn the_list_of_prompts_is_empty_by_default() {
     let (app, _) = app();
     for revision in REVISIONS {
         let client = app.client("reader", revision);
@@ -284,7 +284,7 @@ async fn there_are_no_prompts() {
 }
 
 #[tokio::test]
-async fn what_a_revision_does_not_have_is_not_found() {
+async fn methods_that_a_revision_lacks_are_not_found() {
     let (app, _) = app();
     for method in ["ping", "logging/setLevel", "resources/subscribe", "tasks/list", "nonsense"] {
         assert_eq!(
@@ -307,7 +307,7 @@ async fn what_a_revision_does_not_have_is_not_found() {
 }
 
 #[tokio::test]
-async fn a_negotiated_revision_stays_valid_when_a_lower_one_is_offered() {
+async fn a_session_keeps_its_revision_when_the_newest_offered_revision_is_lowered() {
     let (app, _) = app();
     let mut client = app.client("reader", "2025-11-25");
     client.initialize().await;
@@ -330,7 +330,7 @@ async fn the_newest_offered_revision_limits_both_eras() {
     assert_eq!(app.client("", "2025-06-18").error("ping", json!({})).await, (400, -32600));
     let tools = app.client("", "2025-03-26").result("tools/list", json!({})).await;
     assert!(tools["tools"].as_array().unwrap().iter().all(|tool| tool.get("title").is_none()));
-    let found = app.get("", "/.well-known/mcp.json").await.json();
-    assert_eq!(found["protocol_versions"], json!(["2024-11-05", "2025-03-26"]));
+    let discovery = app.get("", "/.well-known/mcp.json").await.json();
+    assert_eq!(discovery["protocol_versions"], json!(["2024-11-05", "2025-03-26"]));
     assert_eq!(app.get("", "/mcp/tools/list").await.status, 200, "REST ignores revisions");
 }

@@ -6,24 +6,24 @@ use std::sync::Mutex;
 use axum::extract::ConnectInfo;
 use callgate::mcp::{Nonce, Relay, SessionChange, SessionEdit, SessionState, SessionStore};
 
-use super::asking::{accept, answer, methods};
+use super::questions::{accept, answer, methods};
 use super::*;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The store and the relay that the servers share.
 #[derive(Debug, Default)]
-struct Office {
+struct SharedState {
     servers: Mutex<Vec<Arc<Mcp>>>,
     states: Mutex<HashMap<Nonce, SessionState>>,
     posted: Mutex<Vec<String>>,
-    is_shut: AtomicBool,
+    is_unavailable: AtomicBool,
 }
 
-impl Relay for Office {
+impl Relay for SharedState {
     fn post(&self, session: Nonce, message: String) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(async move {
-            if self.is_shut.load(Ordering::SeqCst) {
+            if self.is_unavailable.load(Ordering::SeqCst) {
                 return Err("database `password=hunter2` is away".into());
             }
             for server in self.servers.lock().unwrap().iter() {
@@ -35,7 +35,7 @@ impl Relay for Office {
     }
 }
 
-impl SessionStore for Office {
+impl SessionStore for SharedState {
     fn update(
         &self,
         nonce: Nonce,
@@ -54,34 +54,34 @@ impl SessionStore for Office {
 }
 
 /// Returns two servers with the same tools, keys and shared state.
-fn two() -> (App, App, Arc<Office>, Slow) {
-    let (office, slow) = (Arc::new(Office::default()), Slow::new());
+fn two_servers() -> (App, App, Arc<SharedState>, Slow) {
+    let (shared, slow) = (Arc::new(SharedState::default()), Slow::new());
     let server = || {
         let sessions = Sessions::new([SessionKey::new(&[7; 32])])
-            .with_store(Arc::clone(&office) as _)
-            .with_relay(Arc::clone(&office) as _);
+            .with_store(Arc::clone(&shared) as _)
+            .with_relay(Arc::clone(&shared) as _);
         let (mut local, _) = methods();
-        let waits = slow.clone();
+        let shared_slow = slow.clone();
         local.method(method("slow"), move |_, _: Value| {
-            let slow = waits.clone();
+            let slow = shared_slow.clone();
             async move {
                 let _dropped = OnDrop(Arc::clone(&slow.dropped));
                 slow.started.add_permits(1);
-                slow.go.acquire().await.unwrap().forget();
+                slow.permits.acquire().await.unwrap().forget();
                 Ok::<_, Error>("done")
             }
         });
         let options = options(|options| options.max_body_bytes = 8 << 20);
         let app = App::with_sessions(local, options, sessions, Services::default());
-        office.servers.lock().unwrap().push(Arc::clone(&app.mcp));
+        shared.servers.lock().unwrap().push(Arc::clone(&app.mcp));
         app
     };
-    let (one, other) = (server(), server());
-    (one, other, office, slow)
+    let (first, second) = (server(), server());
+    (first, second, shared, slow)
 }
 
 /// Returns the same client, connected to another server.
-fn at<'a>(app: &'a App, client: &Client<'a>) -> Client<'a> {
+fn client_at<'a>(app: &'a App, client: &Client<'a>) -> Client<'a> {
     Client { session: client.session.clone(), ..app.client(client.caller, client.revision) }
 }
 
@@ -89,24 +89,24 @@ fn cancelled(id: Value) -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
 }
 
-async fn opened<'a>(app: &'a App, revision: &'a str) -> Client<'a> {
-    opened_by(app, "reader", revision).await
+async fn open_session<'a>(app: &'a App, revision: &'a str) -> Client<'a> {
+    open_session_as(app, "reader", revision).await
 }
 
-async fn opened_by<'a>(app: &'a App, caller: &'a str, revision: &'a str) -> Client<'a> {
-    app.client(caller, revision).offering(json!({"elicitation": {}})).await
+async fn open_session_as<'a>(app: &'a App, caller: &'a str, revision: &'a str) -> Client<'a> {
+    app.client(caller, revision).with_capabilities(json!({"elicitation": {}})).await
 }
 
 /// Returns how many messages this number of sessions of a caller can send.
-async fn taken(app: &App, caller: &str, sessions: usize, message: &Value) -> usize {
-    let mut taken = 0;
+async fn count_accepted(app: &App, caller: &str, sessions: usize, message: &Value) -> usize {
+    let mut accepted = 0;
     for _ in 0..sessions {
-        let client = opened_by(app, caller, "2025-11-25").await;
+        let client = open_session_as(app, caller, "2025-11-25").await;
         while client.send(message).await.status == 202 {
-            taken += 1;
+            accepted += 1;
         }
     }
-    taken
+    accepted
 }
 
 /// Returns an answer with a million letters to a question of another server.
@@ -116,25 +116,26 @@ fn long_answer() -> Value {
 }
 
 #[tokio::test]
-async fn an_answer_finds_its_call_on_another_server() {
-    let (one, other, office, _) = two();
+async fn an_answer_is_relayed_to_the_server_of_the_call() {
+    let (first, second, shared, _) = two_servers();
     for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
-        let client = opened(&one, revision).await;
-        let mut stream = at(&other, &client).stream("tools/call", json!({"name": "greet"})).await;
+        let client = open_session(&first, revision).await;
+        let mut stream =
+            client_at(&second, &client).stream("tools/call", json!({"name": "greet"})).await;
         let question = stream.next().await.unwrap();
         assert_eq!(client.send(&answer(&question, accept("Ada"))).await.status, 202);
         let result = stream.next().await.unwrap();
         assert_eq!(result["result"]["content"][0]["text"], r#""Hello" "Ada"!"#, "{revision}");
     }
-    assert_eq!(office.posted.lock().unwrap().len(), 4);
+    assert_eq!(shared.posted.lock().unwrap().len(), 4);
 }
 
 #[tokio::test]
-async fn a_refusal_and_an_answer_in_a_batch_find_their_call_too() {
-    let (one, other, _, _) = two();
-    let client = opened(&one, "2025-03-26").await;
-    let there = at(&other, &client);
-    let mut stream = there.stream("tools/call", json!({"name": "greet"})).await;
+async fn a_refusal_in_a_batch_is_relayed_to_the_server_of_the_call() {
+    let (first, second, _, _) = two_servers();
+    let client = open_session(&first, "2025-03-26").await;
+    let other_client = client_at(&second, &client);
+    let mut stream = other_client.stream("tools/call", json!({"name": "greet"})).await;
     let question = stream.next().await.unwrap();
     let error = json!({"code": -1, "message": "No \"thanks\""});
     let refusal = json!([{"jsonrpc": "2.0", "id": question["id"], "error": error}]);
@@ -145,14 +146,14 @@ async fn a_refusal_and_an_answer_in_a_batch_find_their_call_too() {
 
 #[tokio::test]
 async fn a_cancellation_is_relayed_to_the_server_of_the_call() {
-    let (one, other, _, slow) = two();
-    let client = opened(&one, "2025-06-18").await;
-    let stranger = opened(&one, "2025-06-18").await;
-    let there = at(&other, &client);
-    let call = there.ask("tools/call", json!({"name": "slow"}));
+    let (first, second, _, slow) = two_servers();
+    let client = open_session(&first, "2025-06-18").await;
+    let other_session = open_session(&first, "2025-06-18").await;
+    let other_client = client_at(&second, &client);
+    let call = other_client.request("tools/call", json!({"name": "slow"}));
     let rest = async {
-        slow.until_started().await;
-        assert_eq!(stranger.send(&cancelled(json!(1))).await.status, 202);
+        slow.wait_until_started().await;
+        assert_eq!(other_session.send(&cancelled(json!(1))).await.status, 202);
         assert_eq!(slow.counts(), (0, 0), "the call is of another session");
         assert_eq!(client.send(&cancelled(json!(1))).await.status, 202);
     };
@@ -162,51 +163,52 @@ async fn a_cancellation_is_relayed_to_the_server_of_the_call() {
 }
 
 #[tokio::test]
-async fn a_session_that_ends_on_one_server_ends_on_the_others() {
-    let (one, other, _, slow) = two();
-    let client = opened(&one, "2025-06-18").await;
-    let there = at(&other, &client);
+async fn a_session_that_ends_on_one_server_ends_on_the_other_servers() {
+    let (first, second, _, slow) = two_servers();
+    let client = open_session(&first, "2025-06-18").await;
+    let other_client = client_at(&second, &client);
     let session = client.session.clone().unwrap();
     let listen = request("GET", "reader", "/mcp")
         .header("accept", "text/event-stream")
         .header("mcp-session-id", &session);
-    let mut stream = Stream::of(other.respond(listen.body(Body::empty()).unwrap()).await);
-    let call = there.ask("tools/call", json!({"name": "slow"}));
+    let mut stream = Stream::of(second.respond(listen.body(Body::empty()).unwrap()).await);
+    let call = other_client.request("tools/call", json!({"name": "slow"}));
     let end = async {
-        slow.until_started().await;
+        slow.wait_until_started().await;
         let end = request("DELETE", "reader", "/mcp").header("mcp-session-id", &session);
-        assert_eq!(one.send(end.body(Body::empty()).unwrap()).await.status, 204);
+        assert_eq!(first.send(end.body(Body::empty()).unwrap()).await.status, 204);
     };
     let (reply, ()) = tokio::join!(call, end);
     assert_eq!((reply.text.as_str(), slow.counts()), ("", (0, 1)));
     assert!(stream.next().await.is_none(), "streams end with their session");
-    assert_eq!(there.error("ping", json!({})).await, (404, -32600));
+    assert_eq!(other_client.error("ping", json!({})).await, (404, -32600));
 }
 
 #[tokio::test]
-async fn what_cannot_be_brought_to_its_call_is_refused_and_not_lost() {
-    let (one, other, office, _) = two();
-    let client = opened(&one, "2025-11-25").await;
-    let mut stream = at(&other, &client).stream("tools/call", json!({"name": "greet"})).await;
+async fn a_message_that_cannot_be_relayed_is_refused() {
+    let (first, second, shared, _) = two_servers();
+    let client = open_session(&first, "2025-11-25").await;
+    let mut stream =
+        client_at(&second, &client).stream("tools/call", json!({"name": "greet"})).await;
     let question = stream.next().await.unwrap();
     let long = answer(&question, accept(&"x".repeat(1 << 20)));
     let reply = client.send(&long).await;
     assert_eq!(code(&reply), (413, -32600));
     insta::assert_json_snapshot!("too_long", reply.json());
-    office.is_shut.store(true, Ordering::SeqCst);
+    shared.is_unavailable.store(true, Ordering::SeqCst);
     let reply = client.send(&answer(&question, accept("Ada"))).await;
     assert_eq!(code(&reply), (503, -32603));
-    insta::assert_json_snapshot!("away", reply.json());
+    insta::assert_json_snapshot!("unavailable", reply.json());
     assert_eq!(code(&client.send(&cancelled(json!(1))).await), (503, -32603));
     // At the right server, no message has to be relayed.
-    assert_eq!(at(&other, &client).send(&long).await.status, 202);
+    assert_eq!(client_at(&second, &client).send(&long).await.status, 202);
     assert!(stream.next().await.unwrap()["result"]["content"].is_array());
 }
 
 #[tokio::test]
-async fn one_session_cannot_post_without_end() {
-    let (one, _, office, _) = two();
-    let client = opened(&one, "2025-11-25").await;
+async fn the_relayed_messages_of_a_session_are_limited() {
+    let (first, _, shared, _) = two_servers();
+    let client = open_session(&first, "2025-11-25").await;
     let mut refused = None;
     for id in 0..200 {
         let reply = client.send(&cancelled(json!(id))).await;
@@ -218,72 +220,76 @@ async fn one_session_cannot_post_without_end() {
     let refused = refused.unwrap();
     assert_eq!((code(&refused), refused.header("retry-after")), ((429, -32600), "60"));
     insta::assert_json_snapshot!("too_many", refused.json());
-    let posted = office.posted.lock().unwrap().len();
+    let posted = shared.posted.lock().unwrap().len();
     assert!((1..200).contains(&posted), "{posted}");
-    let another = opened(&one, "2025-11-25").await;
+    let other_session = open_session(&first, "2025-11-25").await;
     assert_eq!(
-        another.send(&cancelled(json!(1))).await.status,
+        other_session.send(&cancelled(json!(1))).await.status,
         202,
         "other sessions are not limited"
     );
 }
 
 #[tokio::test]
-async fn one_user_cannot_post_without_end_in_many_sessions() {
-    let (one, other, _, _) = two();
-    assert_eq!(taken(&one, "reader", 9, &cancelled(json!(1))).await, 1024);
+async fn the_relayed_messages_of_a_user_are_limited_across_sessions() {
+    let (first, second, _, _) = two_servers();
+    assert_eq!(count_accepted(&first, "reader", 9, &cancelled(json!(1))).await, 1024);
     assert_eq!(
-        taken(&one, "admin", 1, &cancelled(json!(1))).await,
+        count_accepted(&first, "admin", 1, &cancelled(json!(1))).await,
         128,
         "other users are not limited"
     );
-    assert_eq!(taken(&other, "reader", 1, &long_answer()).await, 4, "4 MiB of a session");
-    assert_eq!(taken(&other, "reader", 4, &long_answer()).await, 12, "16 MiB of a user");
+    assert_eq!(count_accepted(&second, "reader", 1, &long_answer()).await, 4, "4 MiB of a session");
+    assert_eq!(count_accepted(&second, "reader", 4, &long_answer()).await, 12, "16 MiB of a user");
 }
 
 #[tokio::test]
-async fn a_few_sessions_without_a_user_hold_up_no_others() {
-    let (one, other, _, _) = two();
-    assert_eq!(taken(&one, "", 9, &cancelled(json!(1))).await, 9 * 128);
-    assert_eq!(taken(&other, "", 17, &long_answer()).await, 67, "64 MiB without a user");
-    assert_eq!(taken(&other, "reader", 1, &long_answer()).await, 4, "users have their own limit");
+async fn sessions_without_a_user_do_not_use_up_the_limits_of_users() {
+    let (first, second, _, _) = two_servers();
+    assert_eq!(count_accepted(&first, "", 9, &cancelled(json!(1))).await, 9 * 128);
+    assert_eq!(count_accepted(&second, "", 17, &long_answer()).await, 67, "64 MiB without a user");
+    assert_eq!(
+        count_accepted(&second, "reader", 1, &long_answer()).await,
+        4,
+        "users have their own limit"
+    );
 }
 
 #[tokio::test]
-async fn one_address_cannot_post_without_end_in_many_sessions() {
-    let (one, _, _, _) = two();
+async fn the_relayed_messages_of_an_address_are_limited_across_sessions() {
+    let (first, _, _, _) = two_servers();
     let message = cancelled(json!(1));
-    let taken = async |address: [u8; 4], sessions: usize| {
-        let mut taken = 0;
+    let count_accepted = async |address: [u8; 4], sessions: usize| {
+        let mut accepted = 0;
         for _ in 0..sessions {
-            let client = opened_by(&one, "", "2025-11-25").await;
+            let client = open_session_as(&first, "", "2025-11-25").await;
             let send = async || {
                 let peer = ConnectInfo(SocketAddr::from((address, 1)));
                 let request = client.builder(&message).extension(peer);
-                one.send(request.body(message.to_string().into()).unwrap()).await
+                first.send(request.body(message.to_string().into()).unwrap()).await
             };
             while send().await.status == 202 {
-                taken += 1;
+                accepted += 1;
             }
         }
-        taken
+        accepted
     };
-    assert_eq!(taken([192, 0, 2, 1], 9).await, 1024);
-    assert_eq!(taken([192, 0, 2, 2], 1).await, 128, "other addresses are not limited");
+    assert_eq!(count_accepted([192, 0, 2, 1], 9).await, 1024);
+    assert_eq!(count_accepted([192, 0, 2, 2], 1).await, 128, "other addresses are not limited");
 }
 
 #[tokio::test]
-async fn one_address_cannot_store_sessions_without_end() {
-    let (one, _, office, _) = two();
+async fn the_session_changes_of_one_address_are_limited() {
+    let (first, _, shared, _) = two_servers();
     let level = json!({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "info"}});
     let set = async |address: [u8; 4]| {
-        let client = opened_by(&one, "", "2025-11-25").await;
+        let client = open_session_as(&first, "", "2025-11-25").await;
         let peer = ConnectInfo(SocketAddr::from((address, 1)));
         let request = client.builder(&level).extension(peer);
-        one.send(request.body(level.to_string().into()).unwrap()).await
+        first.send(request.body(level.to_string().into()).unwrap()).await
     };
     let mut refused = None;
-    while refused.is_none() && office.states.lock().unwrap().len() < 1_500 {
+    while refused.is_none() && shared.states.lock().unwrap().len() < 1_500 {
         refused = Some(set([192, 0, 2, 1]).await).filter(|reply| reply.status != 200);
     }
     let refused = refused.unwrap();
@@ -294,47 +300,48 @@ async fn one_address_cannot_store_sessions_without_end() {
 }
 
 #[tokio::test]
-async fn only_what_could_concern_a_call_of_a_good_session_is_posted() {
-    let (one, _, office, _) = two();
-    let client = opened(&one, "2025-11-25").await;
-    let question = |id: Value| answer(&json!({"id": id}), accept("Eve"));
-    let note =
+async fn only_possible_answers_and_cancellations_of_a_valid_session_are_relayed() {
+    let (first, _, shared, _) = two_servers();
+    let client = open_session(&first, "2025-11-25").await;
+    let answer_to = |id: Value| answer(&json!({"id": id}), accept("Eve"));
+    let notification =
         |method: &str, params: Value| json!({"jsonrpc": "2.0", "method": method, "params": params});
     for message in [
-        question(json!(7)),
-        question(json!("question-1")),
-        note("notifications/initialized", json!({})),
-        note("notifications/cancelled", json!({})),
-        note("notifications/cancelled", json!({"requestId": {"a": 1}})),
+        answer_to(json!(7)),
+        answer_to(json!("question-1")),
+        notification("notifications/initialized", json!({})),
+        notification("notifications/cancelled", json!({})),
+        notification("notifications/cancelled", json!({"requestId": {"a": 1}})),
     ] {
         assert_eq!(client.send(&message).await.status, 202, "{message}");
     }
-    let could_be = question(json!("AAAAAAAAAAAAAAAAAAAAAAAA"));
-    let nobody = Client { session: None, ..at(&one, &client) };
-    assert_eq!(nobody.send(&could_be).await.status, 202);
-    let thief = Client { caller: "admin", ..at(&one, &client) };
-    assert_eq!(thief.send(&could_be).await.status, 404);
-    assert!(office.posted.lock().unwrap().is_empty());
-    assert_eq!(client.send(&could_be).await.status, 202);
+    let possible_answer = answer_to(json!("AAAAAAAAAAAAAAAAAAAAAAAA"));
+    let stateless = Client { session: None, ..client_at(&first, &client) };
+    assert_eq!(stateless.send(&possible_answer).await.status, 202);
+    let other_user = Client { caller: "admin", ..client_at(&first, &client) };
+    assert_eq!(other_user.send(&possible_answer).await.status, 404);
+    assert!(shared.posted.lock().unwrap().is_empty());
+    assert_eq!(client.send(&possible_answer).await.status, 202);
     assert_eq!(client.send(&cancelled(json!("a\"b"))).await.status, 202);
     let posted: Vec<Value> = {
-        let posted = office.posted.lock().unwrap();
+        let posted = shared.posted.lock().unwrap();
         posted.iter().map(|message| serde_json::from_str(message).unwrap()).collect()
     };
-    assert_eq!(posted, [could_be, cancelled(json!("a\"b"))]);
+    assert_eq!(posted, [possible_answer, cancelled(json!("a\"b"))]);
 }
 
 #[tokio::test]
-async fn what_is_delivered_and_means_nothing_has_no_effect() {
-    let (one, other, office, _) = two();
-    let client = opened(&one, "2025-11-25").await;
-    let mut stream = at(&other, &client).stream("tools/call", json!({"name": "greet"})).await;
+async fn delivered_messages_that_match_no_question_have_no_effect() {
+    let (first, second, shared, _) = two_servers();
+    let client = open_session(&first, "2025-11-25").await;
+    let mut stream =
+        client_at(&second, &client).stream("tools/call", json!({"name": "greet"})).await;
     let question = stream.next().await.unwrap();
     for message in ["", "null", "[]", "{", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#] {
-        other.mcp.deliver(Nonce::default(), message);
+        second.mcp.deliver(Nonce::default(), message);
     }
-    other.mcp.deliver(Nonce::default(), &answer(&question, accept("Eve")).to_string());
-    assert!(office.posted.lock().unwrap().is_empty());
+    second.mcp.deliver(Nonce::default(), &answer(&question, accept("Eve")).to_string());
+    assert!(shared.posted.lock().unwrap().is_empty());
     assert_eq!(client.send(&answer(&question, accept("Ada"))).await.status, 202);
     let result = stream.next().await.unwrap();
     assert_eq!(result["result"]["content"][0]["text"], r#""Hello" "Ada"!"#);
@@ -342,16 +349,17 @@ async fn what_is_delivered_and_means_nothing_has_no_effect() {
 
 #[tokio::test]
 async fn a_request_state_is_valid_on_other_servers() {
-    let (one, other, _, _) = two();
-    let client = one.client("reader", MODERN).offering(json!({"elicitation": {}})).await;
-    let there = other.client("reader", MODERN).offering(json!({"elicitation": {}})).await;
-    let asks = client.call("greet", json!({"greeting": "Hi"})).await;
+    let (first, second, _, _) = two_servers();
+    let client = first.client("reader", MODERN).with_capabilities(json!({"elicitation": {}})).await;
+    let other_client =
+        second.client("reader", MODERN).with_capabilities(json!({"elicitation": {}})).await;
+    let question = client.call("greet", json!({"greeting": "Hi"})).await;
     let params = json!({
         "name": "greet",
         "arguments": {"greeting": "Hi"},
         "inputResponses": {"name": accept("Ada")},
-        "requestState": asks["requestState"],
+        "requestState": question["requestState"],
     });
-    let result = there.result("tools/call", params).await;
+    let result = other_client.result("tools/call", params).await;
     assert_eq!(result["content"][0]["text"], r#""Hi" "Ada"!"#);
 }

@@ -11,12 +11,12 @@ use tokio::sync::Notify;
 use super::*;
 
 #[derive(Debug, Default)]
-struct Memory {
+struct InMemoryEvents {
     streams: Mutex<HashMap<String, Vec<StoredEvent>>>,
     added: Notify,
 }
 
-impl EventStore for Memory {
+impl EventStore for InMemoryEvents {
     fn append<'a>(
         &'a self,
         stream: &'a str,
@@ -46,21 +46,21 @@ impl EventStore for Memory {
     }
 }
 
-fn forgetful() -> (App, Slow) {
+fn app_with_event_store() -> (App, Slow) {
     let slow = Slow::new();
     let mut local = tools(&slow);
-    let waits = slow.clone();
+    let shared_slow = slow.clone();
     local.content_method(method("leaves"), move |context: Context, _: Value| {
-        let slow = waits.clone();
+        let slow = shared_slow.clone();
         async move {
             context.client.close_stream(Duration::from_millis(70));
-            slow.go.acquire().await.unwrap().forget();
+            slow.permits.acquire().await.unwrap().forget();
             Ok(Content::text("you are back"))
         }
     });
-    let event_store = Some(Arc::new(Memory::default()) as _);
+    let event_store = Some(Arc::new(InMemoryEvents::default()) as _);
     let services = Services { event_store, ..Services::default() };
-    (App::offering(local, HttpOptions::default(), services), slow)
+    (App::with_services(local, HttpOptions::default(), services), slow)
 }
 
 fn id_of(event: &str) -> String {
@@ -72,7 +72,7 @@ fn data_of(event: &str) -> Value {
         .unwrap()
 }
 
-async fn come_back(app: &App, caller: &str, session: &str, last: &str) -> Stream {
+async fn resume(app: &App, caller: &str, session: &str, last: &str) -> Stream {
     let request = request("GET", caller, "/mcp")
         .header("accept", "text/event-stream")
         .header("mcp-session-id", session)
@@ -82,38 +82,38 @@ async fn come_back(app: &App, caller: &str, session: &str, last: &str) -> Stream
 
 #[tokio::test]
 async fn a_disconnected_client_resumes_its_stream_for_the_result() {
-    let (app, slow) = forgetful();
-    let client = app.client("reader", "2025-11-25").offering(json!({})).await;
+    let (app, slow) = app_with_event_store();
+    let client = app.client("reader", "2025-11-25").with_capabilities(json!({})).await;
     let session = client.session.clone().unwrap();
     let mut stream = client.stream("tools/call", json!({"name": "leaves"})).await;
-    let primed = stream.event().await.unwrap();
-    assert!(primed.ends_with("\ndata: "), "{primed}");
-    let left = stream.event().await.unwrap();
-    assert!(left.contains("\nretry: 70\n"), "{left}");
+    let first_event = stream.event().await.unwrap();
+    assert!(first_event.ends_with("\ndata: "), "{first_event}");
+    let last_event = stream.event().await.unwrap();
+    assert!(last_event.contains("\nretry: 70\n"), "{last_event}");
     assert!(stream.event().await.is_none(), "the stream ends before there is a result");
-    let mut stream = come_back(&app, "reader", &session, &id_of(&left)).await;
+    let mut stream = resume(&app, "reader", &session, &id_of(&last_event)).await;
     stream.event().await.unwrap();
-    slow.go.add_permits(1);
+    slow.permits.add_permits(1);
     let result = stream.event().await.unwrap();
     assert_eq!(data_of(&result)["result"]["content"][0]["text"], "you are back");
     assert!(stream.event().await.is_none());
     // The client can resume any number of times.
-    let mut again = come_back(&app, "reader", &session, &id_of(&left)).await;
-    again.event().await.unwrap();
-    assert_eq!(data_of(&again.event().await.unwrap())["id"], 1);
+    let mut resumed = resume(&app, "reader", &session, &id_of(&last_event)).await;
+    resumed.event().await.unwrap();
+    assert_eq!(data_of(&resumed.event().await.unwrap())["id"], 1);
 }
 
 #[tokio::test]
 async fn a_broken_stream_is_resumed_after_the_last_event() {
-    let (app, slow) = forgetful();
-    let client = app.client("reader", "2025-11-25").offering(json!({})).await;
+    let (app, slow) = app_with_event_store();
+    let client = app.client("reader", "2025-11-25").with_capabilities(json!({})).await;
     let session = client.session.clone().unwrap();
     let params = json!({"name": "slow", "_meta": {"progressToken": 1}});
     let mut stream = client.stream("tools/call", params).await;
-    let primed = stream.event().await.unwrap();
+    let first_event = stream.event().await.unwrap();
     drop(stream);
-    slow.go.add_permits(1);
-    let mut stream = come_back(&app, "reader", &session, &id_of(&primed)).await;
+    slow.permits.add_permits(1);
+    let mut stream = resume(&app, "reader", &session, &id_of(&first_event)).await;
     stream.event().await.unwrap();
     let result = stream.event().await.unwrap();
     assert_eq!(data_of(&result)["result"]["content"][0]["text"], "done");
@@ -121,13 +121,13 @@ async fn a_broken_stream_is_resumed_after_the_last_event() {
 
 #[tokio::test]
 async fn a_resumed_stream_ends_with_the_server() {
-    let (app, _) = forgetful();
-    let client = app.client("reader", "2025-11-25").offering(json!({})).await;
+    let (app, _) = app_with_event_store();
+    let client = app.client("reader", "2025-11-25").with_capabilities(json!({})).await;
     let session = client.session.clone().unwrap();
     let mut stream = client.stream("tools/call", json!({"name": "leaves"})).await;
     stream.event().await.unwrap();
-    let left = stream.event().await.unwrap();
-    let mut stream = come_back(&app, "reader", &session, &id_of(&left)).await;
+    let last_event = stream.event().await.unwrap();
+    let mut stream = resume(&app, "reader", &session, &id_of(&last_event)).await;
     stream.event().await.unwrap();
     app.mcp.close();
     assert!(stream.event().await.is_none());
@@ -135,13 +135,13 @@ async fn a_resumed_stream_ends_with_the_server() {
 
 #[tokio::test]
 async fn open_and_resumed_streams_end_when_the_credential_expires() {
-    let (app, _) = forgetful();
-    let client = app.client("reader", "2025-11-25").offering(json!({})).await;
+    let (app, _) = app_with_event_store();
+    let client = app.client("reader", "2025-11-25").with_capabilities(json!({})).await;
     let session = client.session.clone().unwrap();
     let mut stream = client.stream("tools/call", json!({"name": "leaves"})).await;
     stream.event().await.unwrap();
-    let left = id_of(&stream.event().await.unwrap());
-    for last_event in ["", &left] {
+    let last_id = id_of(&stream.event().await.unwrap());
+    for last_event in ["", &last_id] {
         let user = User { id: 2, name: "reader".to_owned(), role: None };
         let caller = Caller::user(user, Grants::default())
             .with_expiry(Some(SystemTime::now() + Duration::from_millis(200)));
@@ -160,14 +160,14 @@ async fn open_and_resumed_streams_end_when_the_credential_expires() {
 
 #[tokio::test]
 async fn stored_events_are_not_sent_after_the_credential_expired() {
-    let (app, slow) = forgetful();
-    let client = app.client("reader", "2025-11-25").offering(json!({})).await;
+    let (app, slow) = app_with_event_store();
+    let client = app.client("reader", "2025-11-25").with_capabilities(json!({})).await;
     let session = client.session.clone().unwrap();
     let mut stream = client.stream("tools/call", json!({"name": "leaves"})).await;
     stream.event().await.unwrap();
-    let left = id_of(&stream.event().await.unwrap());
-    slow.go.add_permits(1);
-    let mut stream = come_back(&app, "reader", &session, &left).await;
+    let last_id = id_of(&stream.event().await.unwrap());
+    slow.permits.add_permits(1);
+    let mut stream = resume(&app, "reader", &session, &last_id).await;
     while !stream.event().await.unwrap().contains("you are back") {}
     // Several futures are ready, and any of them may be polled first. Many attempts cover all orders.
     for _ in 0..50 {
@@ -176,7 +176,7 @@ async fn stored_events_are_not_sent_after_the_credential_expired() {
         let request = request("GET", "reader", "/mcp")
             .header("accept", "text/event-stream")
             .header("mcp-session-id", &session)
-            .header("last-event-id", &left)
+            .header("last-event-id", &last_id)
             .extension(caller);
         let mut stream = Stream::of(app.respond(request.body(Body::empty()).unwrap()).await);
         while let Some(event) = stream.event().await {
@@ -187,25 +187,26 @@ async fn stored_events_are_not_sent_after_the_credential_expired() {
 
 #[tokio::test]
 async fn only_clients_since_2025_11_25_with_a_session_get_event_ids() {
-    let (app, slow) = forgetful();
+    let (app, slow) = app_with_event_store();
     let params = json!({"name": "slow", "_meta": {"progressToken": 1}});
     for revision in ["2024-11-05", "2025-03-26", "2025-06-18", MODERN] {
-        let client = app.client("reader", revision).offering(json!({})).await;
+        let client = app.client("reader", revision).with_capabilities(json!({})).await;
         let mut stream = client.stream("tools/call", params.clone()).await;
-        slow.go.add_permits(1);
+        slow.permits.add_permits(1);
         assert!(!stream.event().await.unwrap().contains("id: "), "{revision}");
     }
-    let client = app.client("reader", "2025-11-25").offering(json!({})).await;
+    let client = app.client("reader", "2025-11-25").with_capabilities(json!({})).await;
     let mut stream = client.stream("tools/call", params).await;
     let last = id_of(&stream.event().await.unwrap());
-    let other = app.client("reader", "2025-11-25").offering(json!({})).await.session.unwrap();
-    let own = client.session.clone().unwrap();
+    let other_session =
+        app.client("reader", "2025-11-25").with_capabilities(json!({})).await.session.unwrap();
+    let own_session = client.session.clone().unwrap();
     let (name, _) = last.split_once(':').unwrap();
     let beyond = format!("{name}:{}", u64::MAX);
-    let mut stream = come_back(&app, "reader", &own, &beyond).await;
+    let mut stream = resume(&app, "reader", &own_session, &beyond).await;
     assert_eq!(stream.event().await.unwrap(), ": keep-alive", "the event does not exist");
-    for wrong in [last.as_str(), "x", "x:1", "é:1", ":", ""] {
-        let mut stream = come_back(&app, "reader", &other, wrong).await;
-        assert_eq!(stream.event().await.unwrap(), ": keep-alive", "a new stream: {wrong}");
+    for invalid in [last.as_str(), "x", "x:1", "é:1", ":", ""] {
+        let mut stream = resume(&app, "reader", &other_session, invalid).await;
+        assert_eq!(stream.event().await.unwrap(), ": keep-alive", "a new stream: {invalid}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-async fn opened<'a>(app: &'a App, caller: &'a str, revision: &'a str) -> Client<'a> {
+async fn open_session<'a>(app: &'a App, caller: &'a str, revision: &'a str) -> Client<'a> {
     let mut client = app.client(caller, revision);
     client.initialize().await;
     client
@@ -17,7 +17,7 @@ async fn end(app: &App, client: &Client<'_>) -> Reply {
 #[tokio::test]
 async fn a_session_survives_a_restart_and_is_valid_on_every_server() {
     let (app, _) = app();
-    let session = opened(&app, "reader", "2025-06-18").await.session;
+    let session = open_session(&app, "reader", "2025-06-18").await.session;
     // Another server with the same key: a replica, or the same server after a restart.
     let (other, _) = super::app();
     let client = Client { session, ..other.client("reader", "2025-06-18") };
@@ -28,7 +28,7 @@ async fn a_session_survives_a_restart_and_is_valid_on_every_server() {
 #[tokio::test]
 async fn a_client_without_its_session_id_is_served() {
     let (app, _) = app();
-    let mut client = opened(&app, "reader", "2025-06-18").await;
+    let mut client = open_session(&app, "reader", "2025-06-18").await;
     client.session = None;
     client.call("shape_object", json!({})).await;
 }
@@ -36,10 +36,10 @@ async fn a_client_without_its_session_id_is_served() {
 #[tokio::test]
 async fn a_session_is_bound_to_its_user() {
     let (app, _) = app();
-    let session = opened(&app, "reader", "2025-06-18").await.session;
+    let session = open_session(&app, "reader", "2025-06-18").await.session;
     for caller in ["admin", ""] {
-        let thief = Client { session: session.clone(), ..app.client(caller, "2025-06-18") };
-        assert_eq!(thief.error("tools/list", json!({})).await, (404, -32600));
+        let other_user = Client { session: session.clone(), ..app.client(caller, "2025-06-18") };
+        assert_eq!(other_user.error("tools/list", json!({})).await, (404, -32600));
     }
 }
 
@@ -48,12 +48,12 @@ async fn invalid_and_ended_sessions_are_404_in_json() {
     let (app, _) = app();
     for id in ["bogus", "", "AQIAAQAAAAAAAAACk2x"] {
         let client = Client { session: Some(id.to_owned()), ..app.client("reader", "2025-06-18") };
-        let reply = client.ask("ping", json!({})).await;
+        let reply = client.request("ping", json!({})).await;
         assert_eq!(code(&reply), (404, -32600), "{id}");
         assert_eq!(reply.json()["id"], 1);
         assert_eq!(reply.header("content-type"), "application/json");
     }
-    let client = opened(&app, "reader", "2025-06-18").await;
+    let client = open_session(&app, "reader", "2025-06-18").await;
     assert_eq!(end(&app, &client).await.status, 204);
     assert_eq!(client.error("ping", json!({})).await, (404, -32600));
     assert_eq!(end(&app, &client).await.status, 404, "the session has ended");
@@ -62,11 +62,11 @@ async fn invalid_and_ended_sessions_are_404_in_json() {
 }
 
 #[tokio::test]
-async fn the_sessions_revision_holds_where_no_header_says_another() {
+async fn the_revision_of_the_session_applies_to_requests_without_a_revision_header() {
     let (app, _) = app();
-    let client = opened(&app, "reader", "2024-11-05").await;
+    let client = open_session(&app, "reader", "2024-11-05").await;
     let body = client.message("tools/list", json!({})).to_string();
-    let ask = |session: Option<&str>| {
+    let list_request = |session: Option<&str>| {
         let mut request = request("POST", "reader", "/mcp");
         if let Some(session) = session {
             request = request.header("mcp-session-id", session);
@@ -74,14 +74,14 @@ async fn the_sessions_revision_holds_where_no_header_says_another() {
         request.body(Body::from(body.clone())).unwrap()
     };
     let has_titles = async |request| app.send(request).await.text.contains("\"title\":");
-    assert!(!has_titles(ask(client.session.as_deref())).await);
-    assert!(!has_titles(ask(None)).await, "the default revision is 2025-03-26");
-    let newer = opened(&app, "reader", "2025-06-18").await;
-    assert!(has_titles(ask(newer.session.as_deref())).await);
+    assert!(!has_titles(list_request(client.session.as_deref())).await);
+    assert!(!has_titles(list_request(None)).await, "the default revision is 2025-03-26");
+    let newer = open_session(&app, "reader", "2025-06-18").await;
+    assert!(has_titles(list_request(newer.session.as_deref())).await);
 }
 
 #[tokio::test]
-async fn a_handshake_begins_anew_whatever_session_is_named() {
+async fn initialize_ignores_the_session_id_of_its_request() {
     let (app, _) = app();
     let mut client =
         Client { session: Some("bogus".to_owned()), ..app.client("reader", "2025-06-18") };
@@ -90,7 +90,7 @@ async fn a_handshake_begins_anew_whatever_session_is_named() {
 }
 
 #[tokio::test]
-async fn modern_requests_have_no_session() {
+async fn modern_requests_ignore_a_session_id() {
     let (app, _) = app();
     let client = Client { session: Some("bogus".to_owned()), ..app.client("reader", MODERN) };
     client.call("shape_object", json!({})).await;
@@ -99,16 +99,17 @@ async fn modern_requests_have_no_session() {
 #[tokio::test]
 async fn a_cancelled_notification_ends_the_call_of_its_session_only() {
     let (app, slow) = app();
-    let client = opened(&app, "reader", "2025-06-18").await;
-    let other = opened(&app, "reader", "2025-06-18").await;
+    let client = open_session(&app, "reader", "2025-06-18").await;
+    let other = open_session(&app, "reader", "2025-06-18").await;
     let cancel = async |client: &Client<'_>, id: Value| {
         let params = json!({"requestId": id, "reason": "enough"});
-        let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
-        assert_eq!(client.send(&note).await.status, 202);
+        let notification =
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+        assert_eq!(client.send(&notification).await.status, 202);
     };
-    let call = client.ask("tools/call", json!({"name": "slow"}));
+    let call = client.request("tools/call", json!({"name": "slow"}));
     let rest = async {
-        slow.until_started().await;
+        slow.wait_until_started().await;
         cancel(&other, json!(1)).await;
         cancel(&client, json!("1")).await;
         cancel(&client, json!(2)).await;

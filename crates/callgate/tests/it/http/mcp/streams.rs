@@ -11,7 +11,7 @@ async fn a_slow_call_becomes_a_stream_with_keep_alives() {
         let mut stream =
             app.client("reader", revision).stream("tools/call", json!({"name": "slow"})).await;
         assert_eq!(stream.event().await.unwrap(), ": keep-alive");
-        slow.go.add_permits(1);
+        slow.permits.add_permits(1);
         let reply = stream.next().await.unwrap();
         assert_eq!(reply["result"]["content"][0]["text"], "done");
         assert!(stream.event().await.is_none());
@@ -22,12 +22,13 @@ async fn a_slow_call_becomes_a_stream_with_keep_alives() {
 async fn a_fast_call_is_answered_with_json() {
     let (app, slow) = app();
     let client = app.client("reader", MODERN);
-    let quick = async {
-        slow.until_started().await;
+    let finish_quickly = async {
+        slow.wait_until_started().await;
         tokio::time::sleep(Duration::from_millis(1_900)).await;
-        slow.go.add_permits(1);
+        slow.permits.add_permits(1);
     };
-    let (reply, ()) = tokio::join!(client.ask("tools/call", json!({"name": "slow"})), quick);
+    let (reply, ()) =
+        tokio::join!(client.request("tools/call", json!({"name": "slow"})), finish_quickly);
     assert_eq!(reply.header("content-type"), "application/json");
 }
 
@@ -38,30 +39,30 @@ async fn elapsed_time_is_reported_every_five_seconds_if_progress_was_requested()
         let params = json!({"name": "slow", "_meta": {"progressToken": "t-1"}});
         let mut stream = app.client("reader", revision).stream("tools/call", params).await;
         for seconds in [5, 10, 15] {
-            let note = stream.next().await.unwrap();
-            assert_eq!(note["method"], "notifications/progress");
-            assert_eq!(note["params"]["progressToken"], "t-1");
-            assert_eq!(note["params"]["progress"], seconds);
-            assert_eq!(note["params"].get("message").is_some(), revision != "2024-11-05");
+            let notification = stream.next().await.unwrap();
+            assert_eq!(notification["method"], "notifications/progress");
+            assert_eq!(notification["params"]["progressToken"], "t-1");
+            assert_eq!(notification["params"]["progress"], seconds);
+            assert_eq!(notification["params"].get("message").is_some(), revision != "2024-11-05");
         }
-        slow.go.add_permits(1);
+        slow.permits.add_permits(1);
         assert_eq!(stream.next().await.unwrap()["id"], 1);
         assert!(stream.next().await.is_none());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_reads_json_only_gets_json() {
+async fn a_client_gets_json_unless_it_accepts_event_streams_explicitly() {
     let (app, slow) = app();
     for accept in ["application/json", "*/*", "", "text/html", "text/event-stream;q=0, */*"] {
         let client = Client { accept, ..app.client("reader", MODERN) };
         let params = json!({"name": "slow", "_meta": {"progressToken": 1}});
-        let later = async {
-            slow.until_started().await;
+        let finish_later = async {
+            slow.wait_until_started().await;
             tokio::time::sleep(Duration::from_secs(20)).await;
-            slow.go.add_permits(1);
+            slow.permits.add_permits(1);
         };
-        let (reply, ()) = tokio::join!(client.ask("tools/call", params), later);
+        let (reply, ()) = tokio::join!(client.request("tools/call", params), finish_later);
         assert_eq!(reply.header("content-type"), "application/json", "{accept}");
         assert_eq!(reply.json()["result"]["content"][0]["text"], "done");
     }
@@ -78,14 +79,14 @@ async fn a_modern_call_is_cancelled_when_its_client_disconnects() {
     let (app, slow) = app();
     let client = app.client("reader", MODERN);
     // The client disconnects once before a stream is open, and once afterwards.
-    let asking = client.ask("tools/call", json!({"name": "slow"}));
+    let call = client.request("tools/call", json!({"name": "slow"}));
     tokio::select! {
-        _ = asking => panic!("it waits"),
-        () = slow.until_started() => {}
+        _ = call => panic!("it waits"),
+        () = slow.wait_until_started() => {}
     }
     assert_eq!(slow.counts(), (0, 1));
     let stream = client.stream("tools/call", json!({"name": "slow"})).await;
-    slow.until_started().await;
+    slow.wait_until_started().await;
     drop(stream);
     assert_eq!(slow.counts(), (0, 2));
 }
@@ -95,16 +96,16 @@ async fn a_legacy_call_continues_when_its_client_disconnects() {
     let (app, slow) = app();
     let client = app.client("reader", "2025-06-18");
     let stream = client.stream("tools/call", json!({"name": "slow"})).await;
-    slow.until_started().await;
+    slow.wait_until_started().await;
     drop(stream);
-    slow.go.add_permits(1);
+    slow.permits.add_permits(1);
     while slow.counts() == (0, 0) {
         tokio::task::yield_now().await;
     }
     assert_eq!(slow.counts(), (1, 0), "the call finished");
 }
 
-fn without(app: &App, slow: &Slow, id: &str) {
+fn set_catalog_without(app: &App, slow: &Slow, id: &str) {
     let local = tools(slow);
     let methods: Vec<Method> =
         local.methods().iter().filter(|method| method.id().as_str() != id).cloned().collect();
@@ -117,7 +118,7 @@ async fn listen(app: &App, caller: &str) -> Stream {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_modern_client_listens_and_hears_of_its_own_tools_only() {
+async fn a_modern_client_is_notified_of_changes_of_its_own_tools_only() {
     let (app, slow) = app();
     let mut stream = listen(&app, "reader").await;
     let acknowledged = stream.next().await.unwrap();
@@ -126,10 +127,10 @@ async fn a_modern_client_listens_and_hears_of_its_own_tools_only() {
     let subscription = json!({"io.modelcontextprotocol/subscriptionId": 1});
     assert_eq!(acknowledged["params"]["_meta"], subscription);
     // The first change keeps all tools. The second change removes a tool that this caller does not see.
-    without(&app, &slow, "none");
-    without(&app, &slow, "content.article.delete");
+    set_catalog_without(&app, &slow, "none");
+    set_catalog_without(&app, &slow, "content.article.delete");
     assert_eq!(stream.event().await.unwrap(), ": keep-alive", "no visible change");
-    without(&app, &slow, "shape.list");
+    set_catalog_without(&app, &slow, "shape.list");
     let changed = stream.next().await.unwrap();
     assert_eq!(changed["method"], "notifications/tools/list_changed");
     assert_eq!(changed["params"]["_meta"], subscription);
@@ -145,24 +146,24 @@ async fn a_modern_client_listens_and_hears_of_its_own_tools_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_not_asked_for_is_not_told() {
+async fn notifications_that_were_not_requested_are_not_sent() {
     let (app, slow) = app();
     let params = json!({"notifications": {}});
     let mut stream = app.client("reader", MODERN).stream("subscriptions/listen", params).await;
     assert_eq!(stream.next().await.unwrap()["params"]["notifications"], json!({}));
-    without(&app, &slow, "shape.list");
+    set_catalog_without(&app, &slow, "shape.list");
     assert_eq!(stream.event().await.unwrap(), ": keep-alive");
     let client = app.client("reader", MODERN);
     for params in [json!({}), json!({"notifications": 1})] {
         assert_eq!(client.error("subscriptions/listen", params).await, (200, -32602));
     }
     let json_only = Client { accept: "application/json", ..client };
-    let refused = json_only.ask("subscriptions/listen", json!({"notifications": {}})).await;
+    let refused = json_only.request("subscriptions/listen", json!({"notifications": {}})).await;
     assert_eq!((code(&refused), &refused.json()["id"]), ((406, -32600), &json!(1)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_legacy_client_listens_on_a_stream_of_its_own() {
+async fn a_legacy_client_gets_notifications_on_the_get_stream() {
     let (app, slow) = app();
     let mut client = app.client("reader", "2025-06-18");
     client.initialize().await;
@@ -172,7 +173,7 @@ async fn a_legacy_client_listens_on_a_stream_of_its_own() {
         .header("mcp-session-id", client.session.as_deref().unwrap());
     let mut stream = Stream::of(app.respond(get.body(Body::empty()).unwrap()).await);
     assert_eq!(stream.event().await.unwrap(), ": keep-alive", "sent at once");
-    without(&app, &slow, "shape.list");
+    set_catalog_without(&app, &slow, "shape.list");
     let changed = stream.next().await.unwrap();
     let expected =
         json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {}});
@@ -182,7 +183,7 @@ async fn a_legacy_client_listens_on_a_stream_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_message_goes_to_one_stream_of_a_session_and_all_end_with_it() {
+async fn a_message_is_sent_on_one_stream_of_a_session_and_all_streams_end_with_it() {
     let (app, slow) = app();
     let mut client = app.client("reader", "2025-06-18");
     client.initialize().await;
@@ -195,14 +196,14 @@ async fn each_message_goes_to_one_stream_of_a_session_and_all_end_with_it() {
     };
     let mut first = open().await;
     let mut second = open().await;
-    without(&app, &slow, "shape.list");
+    set_catalog_without(&app, &slow, "shape.list");
     let changed = "notifications/tools/list_changed";
     assert_eq!(second.next().await.unwrap()["method"], changed);
     for _ in 0..2 {
         assert_eq!(first.event().await.unwrap(), ": keep-alive", "sent on the other stream");
     }
     drop(second);
-    without(&app, &slow, "none");
+    set_catalog_without(&app, &slow, "none");
     assert_eq!(first.next().await.unwrap()["method"], changed, "the only stream");
     let mut second = open().await;
     let end = request("DELETE", "reader", "/mcp").header("mcp-session-id", &session);
@@ -211,7 +212,7 @@ async fn each_message_goes_to_one_stream_of_a_session_and_all_end_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_is_room_for_so_many_listeners_and_legacy_calls() {
+async fn notification_streams_and_legacy_calls_are_limited() {
     let slow = Slow::new();
     let app = App::with(
         tools(&slow),
@@ -223,20 +224,20 @@ async fn there_is_room_for_so_many_listeners_and_legacy_calls() {
     let first = listen(&app, "reader").await;
     let params = json!({"notifications": {"toolsListChanged": true}});
     let client = app.client("reader", MODERN);
-    let second = client.ask("subscriptions/listen", params).await;
+    let second = client.request("subscriptions/listen", params).await;
     assert_eq!((code(&second), &second.json()["id"]), ((503, -32603), &json!(1)));
     drop(first);
     listen(&app, "reader").await;
     let legacy = app.client("reader", "2025-03-26");
     // The call continues without its client, and keeps its share.
     drop(legacy.stream("tools/call", json!({"name": "slow"})).await);
-    slow.until_started().await;
-    let refused = legacy.ask("tools/call", json!({"name": "shape_object"})).await;
+    slow.wait_until_started().await;
+    let refused = legacy.request("tools/call", json!({"name": "shape_object"})).await;
     assert_eq!((code(&refused), &refused.json()["id"]), ((503, -32603), &json!(1)));
     let call = legacy.message("tools/call", json!({"name": "shape_object"}));
     assert_eq!(code(&legacy.send(&json!([call])).await), (503, -32603));
     client.call("shape_object", json!({})).await;
-    slow.go.add_permits(1);
+    slow.permits.add_permits(1);
     while slow.counts() == (0, 0) {
         tokio::task::yield_now().await;
     }
@@ -245,7 +246,7 @@ async fn there_is_room_for_so_many_listeners_and_legacy_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_ends_when_its_credential_is_no_longer_good() {
+async fn a_stream_ends_when_its_credential_is_no_longer_valid() {
     let (app, _) = app();
     let mut stream = listen(&app, "guest").await;
     stream.next().await.unwrap();
@@ -257,14 +258,14 @@ async fn a_stream_ends_when_its_credential_is_no_longer_good() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_caller_cannot_take_the_streams_of_others() {
+async fn the_notification_streams_of_one_caller_are_limited() {
     let app = App::with(tools(&Slow::new()), options(|options| options.max_streams = 8));
     let mut open = Vec::new();
     let params = json!({"notifications": {"toolsListChanged": true}});
     for _ in 0..6 {
         open.push(listen(&app, "reader").await);
     }
-    let refused = app.client("reader", MODERN).ask("subscriptions/listen", params).await;
+    let refused = app.client("reader", MODERN).request("subscriptions/listen", params).await;
     assert_eq!(code(&refused), (503, -32603));
     let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("you have too many streams"), "{message}");

@@ -49,9 +49,10 @@ async fn batches_of_2025_03_26_are_answered_with_lists() {
         let reply = post(&app, &[("mcp-protocol-version", other)], &body).await;
         assert_eq!(code(&reply), (400, -32600), "{other}");
     }
-    let notes = json!([{"jsonrpc": "2.0", "method": "notifications/initialized"}]).to_string();
+    let notifications =
+        json!([{"jsonrpc": "2.0", "method": "notifications/initialized"}]).to_string();
     let wrong = json!([{"jsonrpc": "2.0", "method": "notifications/x", "params": [1]}]).to_string();
-    for body in [notes, wrong] {
+    for body in [notifications, wrong] {
         let reply = post(&app, &[], &body).await;
         assert_eq!((reply.status.as_u16(), reply.text.as_str()), (202, ""));
     }
@@ -110,7 +111,7 @@ async fn a_request_without_a_host_is_400() {
 }
 
 #[tokio::test]
-async fn pages_of_this_machine_may_call_and_read_the_session_id() {
+async fn pages_of_localhost_may_send_requests_and_read_the_session_id() {
     let (app, _) = app();
     let origin = "http://localhost:6274";
     let preflight = request("OPTIONS", "", "/mcp")
@@ -197,7 +198,7 @@ async fn a_refused_request_gets_a_json_rpc_error_with_its_id() {
 }
 
 #[tokio::test]
-async fn the_root_is_mcp_where_that_is_wanted() {
+async fn the_root_path_serves_mcp_if_configured() {
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let (app, _) = app();
     assert_eq!(app.post("", "/", ping).await.status, 404);
@@ -206,7 +207,7 @@ async fn the_root_is_mcp_where_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_credential_is_needed_where_it_is() {
+async fn mcp_needs_a_credential_if_require_auth_is_set() {
     let app = App::with(application(), options(|options| options.require_auth = true));
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let reply = app.post("", "/mcp", ping).await;
@@ -215,7 +216,7 @@ async fn a_credential_is_needed_where_it_is() {
     assert_eq!(app.post("reader", "/mcp", ping).await.status, 200);
 }
 
-fn raw(message: &Value) -> String {
+fn raw_request_path(message: &Value) -> String {
     let message = message.to_string();
     let query: String = form_urlencoded::byte_serialize(message.as_bytes()).collect();
     format!("/?rawRequest={query}")
@@ -232,29 +233,32 @@ async fn raw_request_answers_a_message_or_a_batch() {
     );
     let zero = json!({"jsonrpc": "2.0", "id": 0, "method": "ping"});
     assert_eq!(
-        app.get("reader", &raw(&zero)).await.text,
+        app.get("reader", &raw_request_path(&zero)).await.text,
         r#"{"jsonrpc":"2.0","id":0,"result":{}}"#
     );
-    let path = raw(&zero).replacen('/', "/mcp", 1);
+    let path = raw_request_path(&zero).replacen('/', "/mcp", 1);
     assert_eq!(app.get("reader", &path).await.status, 200, "both paths support it");
     let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize",
         "params": {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {}}});
-    let reply = app.get("reader", &raw(&initialize)).await;
+    let reply = app.get("reader", &raw_request_path(&initialize)).await;
     assert_eq!(reply.json()["result"]["protocolVersion"], "2024-11-05");
     assert_eq!(reply.header("mcp-session-id"), "", "no session is opened");
     let list = json!([initialize, zero]);
-    assert_eq!(app.get("reader", &raw(&list)).await.json().as_array().unwrap().len(), 2);
+    assert_eq!(
+        app.get("reader", &raw_request_path(&list)).await.json().as_array().unwrap().len(),
+        2
+    );
     let call = |name: &str| {
         json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
             "params": {"name": name, "arguments": {"id": 1}}})
     };
-    let read = app.get("admin", &raw(&call("content_article_read"))).await;
+    let read = app.get("admin", &raw_request_path(&call("content_article_read"))).await;
     assert!(read.json()["result"]["content"].is_array());
     let mut modern = call("content_article_delete");
     modern["params"]["_meta"] =
         app.client("", MODERN).message("x", json!({}))["params"]["_meta"].clone();
     for destructive in [call("content_article_delete"), modern] {
-        let reply = app.get("admin", &raw(&destructive)).await;
+        let reply = app.get("admin", &raw_request_path(&destructive)).await;
         assert_eq!(code(&reply), (405, -32600), "{}", reply.text);
         assert!(reply.text.contains("Tool 'content_article_delete' is not declared read-only"));
     }
@@ -262,8 +266,9 @@ async fn raw_request_answers_a_message_or_a_batch() {
 }
 
 #[tokio::test]
-async fn raw_request_is_off_by_default_and_never_for_pages_of_other_sites() {
-    let ping = raw(&json!({"jsonrpc": "2.0", "id": 0, "method": "ping"})).replacen('/', "/mcp", 1);
+async fn raw_request_is_off_by_default_and_refused_to_pages_of_other_sites() {
+    let ping = raw_request_path(&json!({"jsonrpc": "2.0", "id": 0, "method": "ping"}))
+        .replacen('/', "/mcp", 1);
     let (app, _) = app();
     let off = app.get("reader", &ping).await;
     assert_eq!(off.status, 405);

@@ -23,7 +23,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum lifetime of an access token that another server stored.
-const MAX_SHARED: Duration = Duration::from_hours(24);
+const MAX_SHARED_LIFETIME: Duration = Duration::from_hours(24);
 
 /// A stored credential: a refresh token, optionally with the access token of the same response. If the access token is
 /// stored, all servers with the same registry use this access token. Otherwise, each server would request its own, and
@@ -43,12 +43,12 @@ struct Stored {
 
 impl StoredGrant {
     pub(crate) fn parse(stored: &Secret) -> Self {
-        let found: Option<Stored> = serde_json::from_str(stored.expose()).ok();
-        let both = found.and_then(|found| {
-            let access_token = token(&found.access_token.into())?;
-            Some((Secret::new(&found.refresh_token)?, (access_token, found.expires_at)))
+        let parsed: Option<Stored> = serde_json::from_str(stored.expose()).ok();
+        let pair = parsed.and_then(|parsed| {
+            let access_token = token(&parsed.access_token.into())?;
+            Some((Secret::new(&parsed.refresh_token)?, (access_token, parsed.expires_at)))
         });
-        match both {
+        match pair {
             Some((refresh_token, shared)) => Self { refresh_token, shared: Some(shared) },
             None => Self { refresh_token: stored.clone(), shared: None },
         }
@@ -57,12 +57,13 @@ impl StoredGrant {
     /// Returns the access token that is stored with the refresh token, unless it has expired.
     pub(crate) fn access_token(self, now: Instant) -> Option<AccessToken> {
         let (secret, expires_at) = self.shared?;
-        let lifetime = Duration::from_secs(expires_at).checked_sub(since_1970())?;
-        (!lifetime.is_zero()).then(|| AccessToken::new(secret, lifetime.min(MAX_SHARED), now))
+        let lifetime = Duration::from_secs(expires_at).checked_sub(unix_time())?;
+        (!lifetime.is_zero())
+            .then(|| AccessToken::new(secret, lifetime.min(MAX_SHARED_LIFETIME), now))
     }
 }
 
-fn since_1970() -> Duration {
+fn unix_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
@@ -73,74 +74,81 @@ impl TokenSource {
     pub(crate) async fn refresh(
         &self,
         store: &dyn RefreshTokenStore,
-        basis: Option<Secret>,
+        credential: Option<Secret>,
         mut unstored: Option<Unstored>,
     ) -> FetchedToken {
-        let mut stored = match (&unstored, basis) {
+        let mut stored = match (&unstored, credential) {
             (Some((old, _)), _) => old.clone(),
-            (None, Some(basis)) => basis,
-            (None, None) => match loaded(store).await {
+            (None, Some(credential)) => credential,
+            (None, None) => match load(store).await {
                 Ok(stored) => stored,
-                Err(error) => return FetchedToken::only(Err(error)),
+                Err(error) => return FetchedToken::token_only(Err(error)),
             },
         };
-        let first = stored.clone();
+        let original = stored.clone();
         for _ in 0..MAX_ATTEMPTS {
-            let granted = match unstored.take() {
-                Some((_, granted)) => Ok(granted),
+            let result = match unstored.take() {
+                Some((_, response)) => Ok(response),
                 None => {
                     let refresh_token = StoredGrant::parse(&stored).refresh_token;
                     self.endpoint.request(None, Some(&refresh_token)).await
                 }
             };
-            let error = match granted {
-                Ok(granted) => match self.keep(store, &stored, &granted).await {
-                    Ok(Some(now)) => {
-                        let stored = (now != first).then_some((now, first));
-                        return FetchedToken { stored, ..FetchedToken::only(Ok(granted.into())) };
+            let error = match result {
+                Ok(response) => match self.store_rotated(store, &stored, &response).await {
+                    Ok(Some(current)) => {
+                        let stored = (current != original).then_some((current, original));
+                        return FetchedToken {
+                            stored,
+                            ..FetchedToken::token_only(Ok(response.into()))
+                        };
                     }
                     Ok(None) => TokenError::Replaced,
                     Err(error) => {
-                        let unstored = Some((stored, granted));
-                        return FetchedToken { unstored, ..FetchedToken::only(Err(error)) };
+                        let unstored = Some((stored, response));
+                        return FetchedToken { unstored, ..FetchedToken::token_only(Err(error)) };
                     }
                 },
                 Err(TokenError::InvalidGrant) => TokenError::InvalidGrant,
-                Err(error) => return FetchedToken::only(Err(error)),
+                Err(error) => return FetchedToken::token_only(Err(error)),
             };
             // Another server or an administrator may have replaced the credential.
-            match changed_since(store, &stored).await {
+            match wait_for_change(store, &stored).await {
                 Some(other) => stored = other,
-                None => return FetchedToken::only(Err(error)),
+                None => return FetchedToken::token_only(Err(error)),
             }
             if let Some(token) = StoredGrant::parse(&stored).access_token(Instant::now()) {
                 return FetchedToken {
-                    stored: Some((stored, first)),
-                    ..FetchedToken::only(Ok(token))
+                    stored: Some((stored, original)),
+                    ..FetchedToken::token_only(Ok(token))
                 };
             }
         }
-        FetchedToken::only(Err(TokenError::Replaced))
+        FetchedToken::token_only(Err(TokenError::Replaced))
     }
 
     /// Stores the rotated refresh token in place of the old one, if the response contains a new refresh token. Returns
     /// the credential that is now stored, or `None` if another process has replaced the credential meanwhile.
-    async fn keep(
+    async fn store_rotated(
         &self,
         store: &dyn RefreshTokenStore,
         old: &Secret,
-        granted: &TokenResponse,
+        response: &TokenResponse,
     ) -> Result<Option<Secret>, TokenError> {
-        let Some(new) = &granted.refresh_token else { return Ok(Some(old.clone())) };
+        let Some(new) = &response.refresh_token else { return Ok(Some(old.clone())) };
         if *new == StoredGrant::parse(old).refresh_token {
             return Ok(Some(old.clone()));
         }
-        let new = if store.keeps_access_tokens() { with_access(new, granted) } else { new.clone() };
+        let new = if store.keeps_access_tokens() {
+            with_access_token(new, response)
+        } else {
+            new.clone()
+        };
         match timeout(STORE_TIMEOUT, store.replace(old, &new)).await {
             Ok(Ok(ReplaceStatus::Stored)) => Ok(Some(new)),
             Ok(Ok(ReplaceStatus::Conflict)) => Ok(None),
             Ok(Ok(ReplaceStatus::NotDurable)) => {
-                self.warn_not_kept();
+                self.warn_not_durable();
                 Ok(Some(new))
             }
             Ok(Err(error)) => Err(TokenError::NotStored(error.to_string())),
@@ -149,17 +157,17 @@ impl TokenSource {
     }
 }
 
-fn with_access(refresh_token: &Secret, granted: &TokenResponse) -> Secret {
+fn with_access_token(refresh_token: &Secret, response: &TokenResponse) -> Secret {
     let stored = Stored {
         refresh_token: refresh_token.expose().to_owned(),
-        access_token: granted.access_token.expose().to_owned(),
-        expires_at: (since_1970() + granted.lifetime).as_secs(),
+        access_token: response.access_token.expose().to_owned(),
+        expires_at: (unix_time() + response.lifetime).as_secs(),
     };
     let text = serde_json::to_string(&stored).ok().and_then(|text| Secret::new(&text));
     text.unwrap_or_else(|| refresh_token.clone())
 }
 
-async fn loaded(store: &dyn RefreshTokenStore) -> Result<Secret, TokenError> {
+async fn load(store: &dyn RefreshTokenStore) -> Result<Secret, TokenError> {
     match store.load().await {
         Ok(Some(stored)) => Ok(stored),
         Ok(None) => Err(TokenError::NoRefreshToken),
@@ -168,7 +176,7 @@ async fn loaded(store: &dyn RefreshTokenStore) -> Result<Secret, TokenError> {
 }
 
 /// Waits until a credential other than `old` is stored.
-async fn changed_since(store: &dyn RefreshTokenStore, old: &Secret) -> Option<Secret> {
+async fn wait_for_change(store: &dyn RefreshTokenStore, old: &Secret) -> Option<Secret> {
     if !store.is_shared() {
         return None;
     }
@@ -193,15 +201,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_a_refresh_token_with_or_without_an_access_token() {
-        let granted = TokenResponse {
+    fn a_stored_credential_has_a_refresh_token_and_optionally_an_access_token() {
+        let response = TokenResponse {
             access_token: secret("access"),
             lifetime: Duration::from_hours(1),
-            at: Instant::now(),
+            received_at: Instant::now(),
             refresh_token: None,
         };
         let now = Instant::now();
-        let stored = StoredGrant::parse(&with_access(&secret("refresh"), &granted));
+        let stored = StoredGrant::parse(&with_access_token(&secret("refresh"), &response));
         assert_eq!(stored.refresh_token, secret("refresh"));
         assert_eq!(stored.access_token(now).unwrap().secret, secret("access"));
         for plain in ["refresh", "{\"a\":1}", "{", "7", "\"x\""] {

@@ -101,14 +101,14 @@ impl RefreshTokenStore for RefreshTokenFile {
 }
 
 fn read(path: &Path) -> io::Result<Option<Secret>> {
-    let text = std::fs::read_to_string(path).map_err(|error| named(path, &error))?;
+    let text = std::fs::read_to_string(path).map_err(|error| with_path(path, &error))?;
     Ok(Secret::new(text.trim_start_matches('\u{feff}')))
 }
 
 /// Writes a new file, which only its owner can read, and renames it to replace the old one.
 fn write(path: &Path, token: &Secret) -> io::Result<()> {
     // Resolves a symbolic link, so that the link itself is kept.
-    let path = &std::fs::canonicalize(path).map_err(|error| named(path, &error))?;
+    let path = &std::fs::canonicalize(path).map_err(|error| with_path(path, &error))?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{:016x}.new", getrandom::u64().unwrap_or_default()));
     let temporary = path.with_file_name(name);
@@ -116,7 +116,7 @@ fn write(path: &Path, token: &Secret) -> io::Result<()> {
     if written.is_err() {
         let _ = std::fs::remove_file(&temporary);
     }
-    written.map_err(|error| named(path, &error))
+    written.map_err(|error| with_path(path, &error))
 }
 
 fn write_new(path: &Path, token: &Secret) -> io::Result<()> {
@@ -129,19 +129,19 @@ fn write_new(path: &Path, token: &Secret) -> io::Result<()> {
     file.sync_all()
 }
 
-fn named(path: &Path, error: &io::Error) -> io::Error {
+fn with_path(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
 }
 
 #[derive(Debug)]
 pub(crate) struct UserRefreshToken {
     pub(crate) caller: Caller,
-    pub(crate) known: Arc<dyn Credentials>,
+    pub(crate) credentials: Arc<dyn Credentials>,
 }
 
 impl RefreshTokenStore for UserRefreshToken {
     fn load(&self) -> BoxFuture<'_, Result<Option<Secret>, CredentialError>> {
-        self.known.of(&self.caller)
+        self.credentials.of(&self.caller)
     }
 
     fn replace<'a>(
@@ -149,7 +149,7 @@ impl RefreshTokenStore for UserRefreshToken {
         old: &'a Secret,
         new: &'a Secret,
     ) -> BoxFuture<'a, Result<ReplaceStatus, CredentialError>> {
-        self.known.replace(&self.caller, old, new)
+        self.credentials.replace(&self.caller, old, new)
     }
 
     fn keeps_access_tokens(&self) -> bool {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_is_replaced_as_a_whole_and_only_its_owner_reads_it() {
+    async fn replacing_a_token_file_leaves_one_file_that_only_its_owner_can_read() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("refresh");
         std::fs::write(&path, "\u{feff}one\n").unwrap();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_somebody_replaced_is_not_overwritten() {
+    async fn a_file_with_another_token_is_not_overwritten() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("refresh");
         std::fs::write(&path, "other").unwrap();

@@ -55,28 +55,29 @@ impl TokenEndpoint {
         &self.client.token_url
     }
 
-    /// Requests a token with a refresh token, or with the credentials of the client. If `own_client` is set, the user's
-    /// client is used instead of the upstream's. Logs the server's description of an error.
+    /// Requests a token with a refresh token, or with the credentials of the client. If `user_client` is set, the
+    /// user's client is used instead of the upstream's. Logs the server's description of an error.
     pub(crate) async fn request(
         &self,
-        own_client: Option<&ClientCredentials>,
+        user_client: Option<&ClientCredentials>,
         refresh_token: Option<&Secret>,
     ) -> Result<TokenResponse, TokenError> {
-        let client = own_client.or(self.client.client.as_ref()).ok_or(TokenError::InvalidClient)?;
+        let client =
+            user_client.or(self.client.client.as_ref()).ok_or(TokenError::InvalidClient)?;
         let refresh_token = refresh_token.map(Secret::expose);
         let (headers, form) = self.token_request(client, refresh_token);
         let response = timeout(self.time_limit, self.send(headers, form)).await;
         let (status, body) = response.map_err(|_| TokenError::TimedOut)??;
-        let granted = token_response::read(status, &body, refresh_token.is_some());
-        if let Err(error) = &granted {
+        let result = token_response::read(status, &body, refresh_token.is_some());
+        if let Err(error) = &result {
             let secret = client.secret.as_ref().map(Secret::expose);
-            let sent: Vec<&str> = secret.into_iter().chain(refresh_token).collect();
-            if let Some(description) = token_response::description(&body, &sent) {
+            let secrets: Vec<&str> = secret.into_iter().chain(refresh_token).collect();
+            if let Some(description) = token_response::description(&body, &secrets) {
                 let token_url = self.url();
                 tracing::warn!(%token_url, %error, description, "token request failed");
             }
         }
-        granted
+        result
     }
 
     /// Returns the headers and the body of a request.

@@ -35,14 +35,14 @@ pub(crate) enum TokenError {
 }
 
 #[derive(Debug, Clone, Error)]
-#[error("no access token from {token_url}{}: {error}", of(.user.as_deref()))]
+#[error("no access token from {token_url}{}: {error}", for_user(.user.as_deref()))]
 pub(crate) struct TokenUnavailable {
     /// URL of the token endpoint, without the query.
     pub(crate) token_url: String,
     /// Name of the user; `None` if the token is the upstream's own.
     pub(crate) user: Option<String>,
     /// Whether the client belongs to the user.
-    pub(crate) is_own_client: bool,
+    pub(crate) is_user_client: bool,
     pub(crate) error: TokenError,
 }
 
@@ -52,14 +52,14 @@ impl TokenUnavailable {
     pub(crate) fn is_of_user(&self) -> bool {
         let is_refused = match self.error {
             TokenError::InvalidGrant | TokenError::NotAClient => true,
-            TokenError::InvalidClient => self.is_own_client,
+            TokenError::InvalidClient => self.is_user_client,
             _ => false,
         };
         self.user.is_some() && is_refused
     }
 }
 
-fn of(user: Option<&str>) -> String {
+fn for_user(user: Option<&str>) -> String {
     user.map_or_else(String::new, |user| format!(" for `{user}`"))
 }
 
@@ -78,7 +78,7 @@ impl TokenUnavailable {
         let is_users = self.user.is_some();
         let refused = "does not accept your credential: it has expired or was revoked.";
         match &self.error {
-            TokenError::InvalidClient if self.is_own_client => {
+            TokenError::InvalidClient if self.is_user_client => {
                 format!("{refused} {ADMIN_HAS_TO} set a new one.")
             }
             TokenError::InvalidGrant if is_users => {

@@ -24,12 +24,12 @@ const MAX_TOKEN: usize = 32 * 1024;
 pub(crate) struct TokenResponse {
     pub(crate) access_token: Secret,
     pub(crate) lifetime: Duration,
-    pub(crate) at: Instant,
+    pub(crate) received_at: Instant,
     /// New refresh token, if the server rotates refresh tokens.
     pub(crate) refresh_token: Option<Secret>,
 }
 
-const CODES: [&str; 4] =
+const ERROR_CODES: [&str; 4] =
     ["invalid_request", "invalid_scope", "unauthorized_client", "unsupported_grant_type"];
 
 pub(crate) fn read(
@@ -44,12 +44,16 @@ pub(crate) fn read(
     let members = members.unwrap_or_default();
     // Some servers send errors with HTTP 200.
     if !status.is_success() || members.contains_key("error") {
-        return Err(refused(status, members.get("error").and_then(Value::as_str), is_refresh));
+        return Err(classify_error(
+            status,
+            members.get("error").and_then(Value::as_str),
+            is_refresh,
+        ));
     }
-    granted(&members)
+    parse_success(&members)
 }
 
-fn granted(members: &Map<String, Value>) -> Result<TokenResponse, TokenError> {
+fn parse_success(members: &Map<String, Value>) -> Result<TokenResponse, TokenError> {
     if members.is_empty() {
         return Err(TokenError::Malformed("not a JSON object"));
     }
@@ -62,15 +66,15 @@ fn granted(members: &Map<String, Value>) -> Result<TokenResponse, TokenError> {
     Ok(TokenResponse {
         access_token: access_token.ok_or(TokenError::Malformed("no `access_token`"))?,
         lifetime: lifetime(members.get("expires_in")),
-        at: Instant::now(),
+        received_at: Instant::now(),
         refresh_token: members.get("refresh_token").and_then(token),
     })
 }
 
 pub(crate) fn token(value: &Value) -> Option<Secret> {
     let text = value.as_str()?.trim();
-    let is_fit = text.len() <= MAX_TOKEN && text.bytes().all(|byte| byte.is_ascii_graphic());
-    Secret::new(text).filter(|_| is_fit)
+    let is_valid = text.len() <= MAX_TOKEN && text.bytes().all(|byte| byte.is_ascii_graphic());
+    Secret::new(text).filter(|_| is_valid)
 }
 
 /// Parses a lifetime in seconds, which is a number or a string. An invalid lifetime is treated as unknown, which is
@@ -89,7 +93,7 @@ fn lifetime(value: Option<&Value>) -> Duration {
     }
 }
 
-fn refused(status: StatusCode, code: Option<&str>, is_refresh: bool) -> TokenError {
+fn classify_error(status: StatusCode, code: Option<&str>, is_refresh: bool) -> TokenError {
     match code {
         _ if is_temporary(status) => TokenError::Status(status),
         Some("invalid_client") => TokenError::InvalidClient,
@@ -102,7 +106,7 @@ fn refused(status: StatusCode, code: Option<&str>, is_refresh: bool) -> TokenErr
             TokenError::Status(StatusCode::SERVICE_UNAVAILABLE)
         }
         Some(code) => {
-            let known = CODES.iter().find(|known| **known == code);
+            let known = ERROR_CODES.iter().find(|known| **known == code);
             TokenError::Refused(known.copied().unwrap_or("an unknown error"))
         }
         None if status == StatusCode::UNAUTHORIZED => TokenError::InvalidClient,
@@ -111,13 +115,13 @@ fn refused(status: StatusCode, code: Option<&str>, is_refresh: bool) -> TokenErr
     }
 }
 
-/// Returns the server's description of an error for the log, or `None` if it contains one of the secrets in `sent`.
-pub(crate) fn description(body: &str, sent: &[&str]) -> Option<String> {
+/// Returns the server's description of an error for the log, or `None` if it contains one of the `secrets`.
+pub(crate) fn description(body: &str, secrets: &[&str]) -> Option<String> {
     let members: Map<String, Value> = serde_json::from_str(body.trim()).ok()?;
     let text = ["error_description", "message", "hint"]
         .iter()
         .find_map(|name| members.get(*name)?.as_str())?;
-    if sent.iter().any(|secret| text.contains(secret)) {
+    if secrets.iter().any(|secret| text.contains(secret)) {
         return None;
     }
     Some(text.chars().filter(|c| !c.is_control()).take(MAX_DESCRIPTION).collect())
@@ -170,13 +174,13 @@ mod tests {
             (429, r#"{"error":"invalid_client"}"#),
             (503, "<h1>Maintenance</h1>"),
         ] {
-            writeln!(table, "{status} {body}\n    {}", shown(status, body)).unwrap();
+            writeln!(table, "{status} {body}\n    {}", describe(status, body)).unwrap();
         }
-        writeln!(table, "a token of 40,000 bytes\n    {}", shown(200, &long)).unwrap();
+        writeln!(table, "a token of 40,000 bytes\n    {}", describe(200, &long)).unwrap();
         insta::assert_snapshot!(table);
     }
 
-    fn shown(status: u16, body: &str) -> String {
+    fn describe(status: u16, body: &str) -> String {
         match read(StatusCode::from_u16(status).unwrap(), body, true) {
             Ok(TokenResponse { access_token, lifetime, refresh_token, .. }) => {
                 let refresh = refresh_token.as_ref().map(Secret::expose);
@@ -187,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_is_cut_and_has_nothing_that_was_sent() {
+    fn an_error_description_is_truncated_and_omitted_if_it_contains_a_secret() {
         let body = |text: &str| serde_json::json!({"error": "x", "error_description": text});
         let long = description(&body(&"a\n".repeat(500)).to_string(), &["s3cret"]).unwrap();
         assert_eq!(long, "a".repeat(MAX_DESCRIPTION));

@@ -13,26 +13,26 @@ use super::token_endpoint::TokenEndpoint;
 use super::token_error::{TokenError, TokenUnavailable};
 use super::token_state::{AccessToken, TokenState};
 use crate::secret::Secret;
-use crate::upstream::forward::auth::credential_cache::{self, PendingRequest};
+use crate::upstream::forward::auth::credential_cache::{self, PendingCredential};
 
 /// Maximum delay after a failed request.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-type PendingToken = PendingRequest<AccessToken, TokenError>;
+type PendingToken = PendingCredential<AccessToken, TokenError>;
 
 static IN_FLIGHT: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
 
 /// Counts a token request until its response is stored.
-struct InFlightGuard;
+struct TokenRequestGuard;
 
-impl InFlightGuard {
+impl TokenRequestGuard {
     fn begin() -> Self {
         IN_FLIGHT.send_modify(|count| *count += 1);
         Self
     }
 }
 
-impl Drop for InFlightGuard {
+impl Drop for TokenRequestGuard {
     fn drop(&mut self) {
         IN_FLIGHT.send_modify(|count| *count = count.saturating_sub(1));
     }
@@ -46,7 +46,7 @@ pub async fn wait_for_token_requests(limit: Duration) {
 }
 
 #[derive(Debug)]
-pub(crate) enum Grant {
+pub(crate) enum TokenGrant {
     /// The grant `client_credentials` with the upstream's client.
     Client,
     /// The grant `client_credentials` with the user's client, which is the stored credential.
@@ -60,7 +60,7 @@ pub(crate) struct TokenSource {
     /// Name of the user; `None` if the token is the upstream's own.
     pub(crate) user: Option<String>,
     pub(crate) endpoint: Arc<TokenEndpoint>,
-    grant: Grant,
+    grant: TokenGrant,
     state: Mutex<TokenState>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct FetchedToken {
 }
 
 impl FetchedToken {
-    pub(crate) fn only(token: Result<AccessToken, TokenError>) -> Self {
+    pub(crate) fn token_only(token: Result<AccessToken, TokenError>) -> Self {
         Self { token, stored: None, unstored: None }
     }
 }
@@ -82,7 +82,7 @@ impl TokenSource {
         upstream: &str,
         user: Option<String>,
         endpoint: Arc<TokenEndpoint>,
-        grant: Grant,
+        grant: TokenGrant,
     ) -> Self {
         let upstream = upstream.to_owned();
         Self { upstream, user, endpoint, grant, state: Mutex::default() }
@@ -96,10 +96,10 @@ impl TokenSource {
         let pending = {
             let (mut state, now) = (self.state(), Instant::now());
             if let Some(stored) = stored {
-                state.adopt(stored, matches!(self.grant, Grant::Refresh(_)), now);
+                state.adopt(stored, matches!(self.grant, TokenGrant::Refresh(_)), now);
             }
             if let Some(token) = state.valid_token(now) {
-                if token.is_due(now) {
+                if token.is_renewal_due(now) {
                     // No call waits for this request. If it fails, the error is logged.
                     let _ = self.join_or_start(&mut state, now);
                 }
@@ -130,11 +130,11 @@ impl TokenSource {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn no_token(&self, error: TokenError) -> TokenUnavailable {
+    fn unavailable(&self, error: TokenError) -> TokenUnavailable {
         TokenUnavailable {
             token_url: self.endpoint.url().to_string(),
             user: self.user.clone(),
-            is_own_client: matches!(self.grant, Grant::UserClient),
+            is_user_client: matches!(self.grant, TokenGrant::UserClient),
             error,
         }
     }
@@ -145,30 +145,36 @@ impl TokenSource {
         state: &mut TokenState,
         now: Instant,
     ) -> Result<PendingToken, TokenUnavailable> {
-        let (generation, basis) = (state.generation, state.basis.clone());
+        let (generation, credential) = (state.generation, state.credential.clone());
         let unstored = state.unstored.clone();
         let pending = state.cache.join_or_start(now, |sender| {
             let source = Arc::clone(self);
             // Runs in a separate task, so that a dropped call does not lose a rotated refresh token.
-            let guard = InFlightGuard::begin();
+            let guard = TokenRequestGuard::begin();
             tokio::spawn(async move {
                 let _guard = guard;
                 let fetched = match &source.grant {
-                    Grant::Client => source.fetch(None).await,
-                    Grant::UserClient => match basis.as_ref().and_then(ClientCredentials::parse) {
-                        Some(client) => source.fetch(Some(&client)).await,
-                        None => FetchedToken::only(Err(TokenError::NotAClient)),
-                    },
-                    Grant::Refresh(store) => source.refresh(&**store, basis, unstored).await,
+                    TokenGrant::Client => source.fetch(None).await,
+                    TokenGrant::UserClient => {
+                        match credential.as_ref().and_then(ClientCredentials::parse) {
+                            Some(client) => source.fetch(Some(&client)).await,
+                            None => FetchedToken::token_only(Err(TokenError::NotAClient)),
+                        }
+                    }
+                    TokenGrant::Refresh(store) => {
+                        source.refresh(&**store, credential, unstored).await
+                    }
                 };
                 let _ = sender.send(Some(source.finish(generation, fetched)));
             });
         });
-        pending.map_err(|error| self.no_token(error))
+        pending.map_err(|error| self.unavailable(error))
     }
 
-    async fn fetch(&self, own_client: Option<&ClientCredentials>) -> FetchedToken {
-        FetchedToken::only(self.endpoint.request(own_client, None).await.map(AccessToken::from))
+    async fn fetch(&self, user_client: Option<&ClientCredentials>) -> FetchedToken {
+        FetchedToken::token_only(
+            self.endpoint.request(user_client, None).await.map(AccessToken::from),
+        )
     }
 
     fn finish(
@@ -188,22 +194,22 @@ impl TokenSource {
             return token;
         }
         state.unstored = unstored;
-        if let Some((now_stored, before)) = stored.filter(|_| state.basis.is_some()) {
-            state.basis = Some(now_stored);
-            state.superseded = Some(before);
+        if let Some((current, previous)) = stored.filter(|_| state.credential.is_some()) {
+            state.credential = Some(current);
+            state.superseded = Some(previous);
         }
         state.cache.finish(&token, MAX_BACKOFF, now);
         token
     }
 
     async fn wait(&self, pending: PendingToken) -> Result<Arc<AccessToken>, TokenUnavailable> {
-        let given_up = || Err(TokenError::Unreachable("the request was aborted".to_owned()));
-        let ended = credential_cache::wait(pending).await;
-        ended.unwrap_or_else(given_up).map_err(|error| self.no_token(error))
+        let aborted = || Err(TokenError::Unreachable("the request was aborted".to_owned()));
+        let result = credential_cache::wait(pending).await;
+        result.unwrap_or_else(aborted).map_err(|error| self.unavailable(error))
     }
 
     /// Logs once that a rotated refresh token will be lost when the process ends.
-    pub(crate) fn warn_not_kept(&self) {
+    pub(crate) fn warn_not_durable(&self) {
         if !std::mem::replace(&mut self.state().has_warned, true) {
             tracing::warn!(
                 upstream = self.upstream,

@@ -22,26 +22,26 @@ pub(crate) struct AccessToken {
     pub(crate) secret: Secret,
     pub(crate) bearer: Option<HeaderValue>,
     renew_from: Instant,
-    ends: Instant,
+    valid_until: Instant,
 }
 
 impl AccessToken {
     pub(crate) fn new(secret: Secret, lifetime: Duration, now: Instant) -> Self {
         let margin = MAX_MARGIN.min(lifetime / 10);
-        let (renew_from, ends) = (now + lifetime - 2 * margin, now + lifetime - margin);
+        let (renew_from, valid_until) = (now + lifetime - 2 * margin, now + lifetime - margin);
         let bearer = sensitive(&format!("Bearer {}", secret.expose())).ok();
-        Self { secret, bearer, renew_from, ends }
+        Self { secret, bearer, renew_from, valid_until }
     }
 
     /// Returns `true` if the token should be renewed while it is still valid.
-    pub(crate) fn is_due(&self, now: Instant) -> bool {
+    pub(crate) fn is_renewal_due(&self, now: Instant) -> bool {
         now >= self.renew_from
     }
 }
 
 impl From<TokenResponse> for AccessToken {
-    fn from(granted: TokenResponse) -> Self {
-        Self::new(granted.access_token, granted.lifetime, granted.at)
+    fn from(response: TokenResponse) -> Self {
+        Self::new(response.access_token, response.lifetime, response.received_at)
     }
 }
 
@@ -49,10 +49,10 @@ impl From<TokenResponse> for AccessToken {
 pub(crate) struct TokenState {
     pub(crate) cache: CredentialCache<AccessToken, TokenError>,
     /// The user's stored credential with which tokens are requested.
-    pub(crate) basis: Option<Secret>,
+    pub(crate) credential: Option<Secret>,
     /// The stored credential that was last read. It may be older than the one in the store.
-    seen: Option<Secret>,
-    /// The credential before `basis`. Reads may still return it for a moment.
+    last_read: Option<Secret>,
+    /// The credential before `credential`. Reads may still return it for a moment.
     pub(crate) superseded: Option<Secret>,
     pub(crate) unstored: Option<Unstored>,
     /// Counter that is incremented with each new credential. Results of requests with an earlier credential are
@@ -64,22 +64,25 @@ pub(crate) struct TokenState {
 impl TokenState {
     /// Uses this stored credential from now on. If the credential is new, drops the token of the old credential.
     pub(crate) fn adopt(&mut self, stored: &Secret, is_refresh: bool, now: Instant) {
-        // A read may return an old value, so a value that was already seen does not replace `basis`.
-        if self.seen.as_ref() == Some(stored) {
+        // A read may return an old value, so a value that was already read does not replace `credential`.
+        if self.last_read.as_ref() == Some(stored) {
             return;
         }
-        self.seen = Some(stored.clone());
-        if [&self.basis, &self.superseded].into_iter().any(|known| known.as_ref() == Some(stored)) {
+        self.last_read = Some(stored.clone());
+        if [&self.credential, &self.superseded]
+            .into_iter()
+            .any(|known| known.as_ref() == Some(stored))
+        {
             return;
         }
         let shared = is_refresh.then(|| StoredGrant::parse(stored).access_token(now)).flatten();
         self.cache.reset(shared.map(Arc::new));
-        (self.basis, self.superseded, self.unstored) = (Some(stored.clone()), None, None);
+        (self.credential, self.superseded, self.unstored) = (Some(stored.clone()), None, None);
         self.generation += 1;
     }
 
     pub(crate) fn valid_token(&self, now: Instant) -> Option<Arc<AccessToken>> {
-        self.cache.value.as_ref().filter(|token| now < token.ends).cloned()
+        self.cache.value.as_ref().filter(|token| now < token.valid_until).cloned()
     }
 }
 
@@ -96,7 +99,7 @@ mod tests {
             let token = AccessToken::new(secret, Duration::from_secs(lifetime), now);
             let near = |a: Instant, b: Instant| a.max(b) - a.min(b) < Duration::from_millis(1);
             assert!(near(token.renew_from, seconds(renew)), "{lifetime}");
-            assert!(near(token.ends, seconds(end)), "{lifetime}");
+            assert!(near(token.valid_until, seconds(end)), "{lifetime}");
         }
     }
 }
