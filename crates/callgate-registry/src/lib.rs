@@ -28,8 +28,8 @@ mod store;
 mod auth;
 mod follow;
 
-pub use auth::access::access;
 pub use auth::authenticator::{TokenAuthenticator, TokenOptions};
+pub use auth::build_access::access;
 pub use auth::signing_keys::{SESSION_KEYS, signing_key};
 pub use auth::token::{Token, TokenError};
 pub use catalog::assemble::{

@@ -19,7 +19,7 @@ use crate::store::Store;
 const MAX_WAIT: Duration = Duration::from_secs(2);
 /// Header in which Festi's clients send the token, without a scheme.
 const FESTI_HEADER: &str = "x-authorization";
-/// Maximum number of recorded token uses that have not been written yet.
+/// Maximum number of tokens whose time of last use is kept in memory until it is written to the registry.
 const MAX_USES: usize = 100_000;
 
 const NOT_READ: &str = "the registry has not been read yet, so tokens cannot be checked; try again";
@@ -46,7 +46,7 @@ impl Default for TokenOptions {
     }
 }
 
-/// Identifies callers by their tokens. Each token is looked up in the registry once and cached.
+/// Identifies callers by their tokens. Tokens that are found in the registry are cached.
 #[derive(Debug)]
 pub struct TokenAuthenticator {
     access: ArcSwap<Access>,
@@ -91,7 +91,7 @@ impl TokenAuthenticator {
         &self.store
     }
 
-    /// Returns the token uses that have not been written yet, as token id and Unix time.
+    /// Returns the tokens whose time of last use has not been written yet: their ids, with this time as Unix time.
     pub(crate) fn uses(&self) -> Vec<(i64, i64)> {
         let pending_uses = self.pending_uses.lock().unwrap_or_else(PoisonError::into_inner);
         pending_uses.iter().map(|(id, at)| (*id, *at)).collect()
@@ -153,7 +153,7 @@ impl TokenAuthenticator {
         }
     }
 
-    /// Like [`Self::caller_of`], but returns `None` if the registry has to be asked.
+    /// Like [`Self::caller_of`], but returns `None` if the token must be looked up in the registry.
     fn cached_caller(&self, token: Option<&str>) -> Option<Result<Caller, AuthenticateError>> {
         let Some(token) = token else { return Some(Ok(self.access.load().anonymous().clone())) };
         let unavailable = |reason| Some(Err(AuthenticateError::Unavailable(reason)));
@@ -184,7 +184,8 @@ impl TokenAuthenticator {
         self.caller(&known).unwrap_or(Err(AuthenticateError::InvalidToken))
     }
 
-    /// Returns the caller of a token, or `None` if its user is unknown.
+    /// Returns the caller of a token, or an error if the token has expired. Returns `None` if the token's user is
+    /// unknown.
     fn caller(&self, token: &KnownToken) -> Option<Result<Caller, AuthenticateError>> {
         let now = SystemTime::now();
         if token.is_expired(now) {
@@ -230,7 +231,8 @@ impl Authenticate for TokenAuthenticator {
     }
 }
 
-/// Returns `true` if no `Authorization` header has the `Bearer` scheme.
+/// Returns `true` if all `Authorization` headers are readable and have a scheme other than `Bearer`, or if there
+/// are no such headers.
 fn has_other_scheme(request: &Parts) -> bool {
     let mut values = request.headers.get_all("authorization").iter();
     values.all(|value| {

@@ -31,7 +31,7 @@ impl NewKey {
         Self::for_sessions(ACTIVATION_DELAY, Some(seconds(min_age)))
     }
 
-    /// Creates a session key that signs immediately. It is stored whatever the age of the newest key.
+    /// Creates a session key that signs immediately. The age of the newest key does not matter.
     pub fn immediate() -> Result<Self, getrandom::Error> {
         Self::for_sessions(0, Some(i64::MIN))
     }

@@ -34,7 +34,7 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum time that a caller waits for a lookup.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// A valid token.
+/// A token that was found in the registry. It may have expired.
 #[derive(Debug)]
 pub(crate) struct KnownToken {
     pub(crate) id: i64,
@@ -77,10 +77,10 @@ impl KnownToken {
 
 /// Identifies a token in the cache: 128 bits of `SipHash`, with keys that are random for each cache.
 ///
-/// A token is cached after it was found by its SHA-256 digest. A different text has the same tag with a probability of
-/// 2^-128. To search for such a text, an attacker needs the keys or tags, which never leave the process. The time of a
-/// lookup depends on the tags, but reveals nothing to an attacker who has neither keys nor tags. Like a digest, a tag
-/// does not reveal its token.
+/// A token is cached after it was found in the registry by its SHA-256 digest. The cache then recognises it by its
+/// tag alone. A different text has the same tag with a probability of 2^-128. To search for such a text, an
+/// attacker needs the keys or tags, which never leave the process. The time of a lookup depends on the tags, but
+/// reveals nothing to an attacker who has neither keys nor tags. Like a digest, a tag does not reveal its token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TokenTag(u64, u64);
 
@@ -101,7 +101,7 @@ impl fmt::Debug for TokenTag {
 #[derive(Debug)]
 pub(crate) struct TokenCache {
     tags: RandomState,
-    /// Unknown tokens are not cached.
+    /// The cached tokens. Texts that are no token of the registry are not cached.
     generations: RwLock<TokenGenerations>,
     lookup_sender: ArcSwapOption<mpsc::Sender<PendingLookup>>,
     /// Number of calls of [`Self::renew`]. Results of lookups that began before the last call are not cached.
@@ -148,7 +148,7 @@ struct PendingLookup {
 pub(crate) enum LookupError {
     /// Too many callers are waiting.
     TooMany,
-    /// The registry did not respond, or no task follows it.
+    /// The registry failed or did not respond, or no task follows the registry.
     Failed,
 }
 
@@ -289,7 +289,7 @@ pub(crate) struct TokenLookups {
 }
 
 impl TokenLookups {
-    /// Creates the task's state. From now on, all lookups are sent to this task.
+    /// Receives all lookups of `tokens` from now on. [`Self::run`] answers them.
     pub(crate) fn new(tokens: Arc<TokenCache>, store: Arc<TrackedStore>) -> Self {
         let (sender, lookups) = mpsc::channel(MAX_WAITING);
         tokens.lookup_sender.store(Some(Arc::new(sender)));

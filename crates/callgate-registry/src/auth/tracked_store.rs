@@ -1,7 +1,4 @@
 //! A store, with the time at which it was last read, and whether writes to it succeed.
-//!
-//! A known token stays valid for a limited time after the last successful poll began. If a server loses the connection
-//! to its registry, it therefore accepts a revoked token for at most that time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,28 +7,22 @@ use std::time::Duration;
 use callgate::http::{Degraded, MetricsWriter, ReadinessCheck};
 use tokio::time::Instant;
 
+use super::grace_period::GracePeriod;
 use crate::db::error::DatabaseErrorKind;
 use crate::db::pool::with_timeout;
 use crate::store::{Result, Store, StoreError};
-
-/// Minimum grace period of tokens. It equals the time limit of a poll.
-pub(crate) const MIN_GRACE: Duration = Duration::from_secs(1);
 
 /// A store, with the state of its reads and writes. Reports this state in `/readyz` and `/metrics`.
 #[derive(Debug)]
 pub(crate) struct TrackedStore {
     pub(crate) inner: Arc<dyn Store>,
-    /// Time from which `last_success` is measured.
-    start: Instant,
-    /// Start of the last successful poll, in microseconds since `start`; 0 before the first successful poll.
-    last_success: AtomicU64,
+    grace_period: GracePeriod,
     /// Whether the last poll failed.
     last_poll_failed: AtomicBool,
     failures: AtomicU64,
     /// Remedy for the failure of the last write; `None` if the last write succeeded.
     write_failure: Mutex<Option<&'static str>>,
     write_failures: AtomicU64,
-    grace: Duration,
     reads: [AtomicU64; ReadKind::ALL.len()],
 }
 
@@ -64,22 +55,18 @@ impl TrackedStore {
     pub(crate) fn new(inner: Arc<dyn Store>, grace: Duration) -> Self {
         Self {
             inner,
-            start: Instant::now(),
-            last_success: AtomicU64::new(0),
+            grace_period: GracePeriod::new(grace),
             last_poll_failed: AtomicBool::new(false),
             failures: AtomicU64::new(0),
             write_failure: Mutex::default(),
             write_failures: AtomicU64::new(0),
-            grace: grace.max(MIN_GRACE),
             reads: Default::default(),
         }
     }
 
     /// Records a successful poll that began at `started`.
     pub(crate) fn record_success(&self, started: Instant) {
-        let elapsed = started.saturating_duration_since(self.start).as_micros();
-        self.last_success
-            .fetch_max(u64::try_from(elapsed).unwrap_or(u64::MAX).max(1), Ordering::SeqCst);
+        self.grace_period.record_success(started);
         if self.last_poll_failed.swap(false, Ordering::SeqCst) {
             // The earlier write may have failed because of the connection, which works again.
             self.set_write_failure(None);
@@ -119,13 +106,15 @@ impl TrackedStore {
             return;
         }
         self.write_failures.fetch_add(1, Ordering::Relaxed);
-        let advice = error.advice().unwrap_or("see the log");
+        let advice = error.advice();
         // If the registry is unavailable, the follower logs the error.
-        if self.set_write_failure(Some(advice)).is_none() && !self.is_unavailable() {
+        let previous = self.set_write_failure(Some(advice.unwrap_or("see the log")));
+        if previous.is_none() && !self.is_unavailable() {
             tracing::error!(
                 %error,
+                advice,
                 "failed to write to the registry: changes of sessions fail; new tool names and the last use of \
-                 tokens are stored later; {advice}"
+                 tokens are stored later"
             );
         }
     }
@@ -156,15 +145,12 @@ impl TrackedStore {
 
     /// Returns the time since the last successful poll began, or `None` before the first one.
     pub(crate) fn age(&self) -> Option<Duration> {
-        match self.last_success.load(Ordering::SeqCst) {
-            0 => None,
-            last_success => Some((self.start + Duration::from_micros(last_success)).elapsed()),
-        }
+        self.grace_period.age()
     }
 
     /// Returns the time for which known tokens are still valid.
     pub(crate) fn grace_left(&self) -> Duration {
-        self.age().map_or(Duration::ZERO, |age| self.grace.saturating_sub(age))
+        self.grace_period.left()
     }
 
     /// Returns `true` if the last poll failed, or if the grace period is over.

@@ -7,7 +7,7 @@ use callgate::access::TokenDigest;
 use tempfile::TempDir;
 
 use super::*;
-use crate::auth::access::access;
+use crate::auth::build_access::access;
 use crate::festi::merge::Overlay;
 use crate::hex::to_hex;
 use crate::rows::{GrantHolder, MethodRow};

@@ -1,4 +1,4 @@
-//! Builds the access snapshot from rows.
+//! Builds the access of all users from rows. `Grants` in the library decides which of several grants applies.
 
 use std::collections::HashMap;
 use std::sync::Arc;
