@@ -84,7 +84,7 @@ impl Peer for DirectClient {
     }
 }
 
-/// A running bridge with its stdin and stdout. It is killed when this value is dropped.
+/// A running bridge with its standard input and output. It is killed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct BridgeProcess {
     process: Child,

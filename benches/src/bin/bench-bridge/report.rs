@@ -29,8 +29,10 @@ impl Report {
              call at a time to the demo on loopback: {calls} calls directly to the server, {calls} \
              through `callgate bridge`, and {calls} through `mcp-remote` 0.15.1 (npm). This is \
              repeated {rounds} times. In each repetition, the overhead of a bridge is the median of \
-             its calls minus the median of the direct calls. Each figure is the median of the \
-             {rounds} repetitions.\n\n",
+             its calls minus the median of the direct calls. In the first table, each figure is \
+             the median of the {rounds} repetitions. In the second table, the time is the median \
+             of several starts, and the memory is the maximum during the calls with the revision \
+             2025-11-25.\n\n",
             date.map(|date| format!(", {date}")).unwrap_or_default(),
         );
         text.push_str(

@@ -101,12 +101,12 @@ fn main() -> anyhow::Result<()> {
 
 const METHOD: &str = "\
 Written by `cargo xtask bench instructions`. The table has the number of instructions in user code for the packaged
-program and for the servers that it is compared with. callgrind counts the instructions. The packaged program has its
-registry and its default limits. The requests have the revision 2026-07-28 and a token, and are sent one after the other
+program and for the servers that it is compared with. callgrind counts the instructions. The packaged program runs with a
+registry and with its default limits. The requests have the revision 2026-07-28 and a token, and are sent one after the other
 on one connection. Each server runs twice for the same time, once with requests and once without. Each figure is the
 difference of the two counts, divided by the number of requests. So work that depends on time, such as polling the
 registry, is not included. Allocations are calls of the allocator, counted only in the packaged program. The last column
-has the instructions in the previous table, and the change since then. A change of more than 3 % is marked with (!).";
+has the instructions of the previous measurement, and the change since then. A change of more than 3 % is marked with (!).";
 
 /// Returns the cost of one request.
 fn count(

@@ -62,19 +62,19 @@ fn method(plan: &Plan, results: &Results) -> String {
     let baseline = plan.suite.baseline();
     let _ = writeln!(
         out,
-        "With one thread, a server has one core; with two threads, it has two cores. Callgate, \
-         axum and hyper create a thread for each core. nginx and FastMCP create a worker process \
-         for each core. The load generator has another core; if there is none, it shares the cores \
-         of the servers. It keeps its connections busy and checks every reply; a wrong reply ends \
-         the measurement. There are {} rounds, and in each of them every server is measured for \
-         {:?}. Each figure is the median of the rounds, with minimum and maximum in parentheses. \
-         Columns such as `CPU to {baseline}` have the ratio to the figure of {baseline} in the \
-         same round. CPU time is that of the processes of the server, including kernel time.\n\n\
+        "With one thread, a server has one core; with two threads, it has two cores. Each server \
+         creates a thread or a worker process for each core. The load generator has another core; \
+         if there is none, it shares the cores of the servers. The load generator keeps its \
+         connections busy and checks every reply; a wrong reply ends the measurement. There are {} \
+         rounds, and in each of them every server is measured for {:?}. Each figure is the median \
+         of the rounds. Figures in parentheses are the minimum and the maximum. Columns such as \
+         `CPU to {baseline}` have the ratio to the figure of {baseline} in the same round. CPU time is that of the processes of the server, including kernel time.\n\n\
          Latency is measured with 1 thread and 32 connections at a fixed rate, in {} rounds of \
          {:?}. The rate is half of the requests per second that {baseline} reached. Latency is \
          counted from the time at which a request was due, so it includes waiting for a slow \
-         server. If a server cannot keep up with this rate, latency is also measured at a second \
-         rate: half of the requests per second that the slowest server reached.\n\n\
+         server. A server cannot keep up with a rate if it has not accepted all requests at the \
+         end of most rounds. In this case, latency is also measured at a second rate: half of the \
+         requests per second that the slowest server reached.\n\n\
          A round is repeated if other processes, or the host of the virtual machine, took more \
          than {:.0} % of a core. There are at most as many repetitions as rounds.\n",
         plan.rounds,
@@ -98,9 +98,9 @@ const SERVER: &str = "\
     schema.\n\n\
     Callgate and rmcp have 1,000 tokens, each of a different user, and 100 different sets of \
     grants. All servers list the same 50 tools, and have the same allocator. bare and rmcp are \
-    optimised for speed. Callgate is built as in its packages. \
-    Calls run `user_get`, a function in the process of the server, \
-    with all tokens in turn. In Callgate, `user_get` is a function of the demo; the other 49 tools \
+    compiled with `opt-level = 3`, and Callgate with the options of its packages. \
+    Calls name `user_get`, with all tokens in turn. In Callgate and rmcp, `user_get` is a function \
+    in the process of the server. In Callgate, it is a function of the demo; the other 49 tools \
     belong to a service that is not called. Requests for lists use the 500 tokens with which all \
     50 tools are visible.";
 
@@ -194,7 +194,7 @@ fn utilisation(levels: &[&CaseResults]) -> String {
     let repeated: usize = levels.iter().map(|results| results.repeated).sum();
     let cores: Vec<Cores> = all().map(|round| round.cores).collect();
     format!(
-        "{} replies under full load, all correct. {} Repeated rounds: {repeated}.\n\n",
+        "{} replies under full load, all correct. {} Number of repeated rounds: {repeated}.\n\n",
         thousands(answered),
         disturbance(&cores),
     )
@@ -209,10 +209,10 @@ pub(crate) fn disturbance(cores: &[Cores]) -> String {
     let (servers, generator) = (share(|cores| cores.servers), share(|cores| cores.generator));
     let disturbed = cores.iter().filter(|cores| cores.is_disturbed()).count();
     format!(
-        "Server and service used {:.0} to {:.0} % of a core, and the load generator {:.0} to {:.0} \
-         %. Other processes used {:.1} % in the median and at most {:.1} %, the host {:.1} % in \
-         the median and at most {:.1} %. The limit for other processes and the host was exceeded \
-         in {disturbed} of {} measurements.",
+        "The measured server, with its service if it has one, used {:.0} to {:.0} % of a core. The \
+         load generator used {:.0} to {:.0} %. Other processes used {:.1} % in the median and at \
+         most {:.1} %, the host {:.1} % in the median and at most {:.1} %. Of the measurements \
+         that were kept, {disturbed} of {} exceeded the limit for other processes and the host.",
         servers.min,
         servers.max,
         generator.min,
