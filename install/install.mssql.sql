@@ -79,7 +79,7 @@ CREATE TABLE users (
     CONSTRAINT callgate_users_login UNIQUE (login)
 );
 
--- `rpc_method` is not unique, so that an import keeps duplicates; a duplicate is quarantined with a reason. `remote_name` is the name at the service; null means the id. `params_by` is the style of the parameters; null means that of the upstream.
+-- `rpc_method` is not unique. If two rows have the same id, the second is quarantined. `remote_name` is the name at the service; null means the id. `params_by` is the style of the parameters; null means that of the upstream.
 CREATE TABLE rpc_methods (
     id            BIGINT IDENTITY(1, 1) NOT NULL,
     plugin        NVARCHAR(420) COLLATE Latin1_General_100_BIN2,
@@ -216,7 +216,7 @@ CREATE TABLE callgate_meta (
     CONSTRAINT callgate_meta_pk PRIMARY KEY (name)
 );
 
--- Counters that every change increments, even a change by plain SQL; servers poll the counters. Sessions and messages are numbered by their counters.
+-- Counters of changes, including changes by plain SQL; servers poll the counters. Sessions and messages are numbered by their counters.
 CREATE TABLE callgate_revisions (
     name  NVARCHAR(20) COLLATE Latin1_General_100_BIN2 NOT NULL,
     value BIGINT NOT NULL,

@@ -88,7 +88,7 @@ CREATE TABLE IF NOT EXISTS users (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- `rpc_method` is not unique, so that an import keeps duplicates; a duplicate is quarantined with a reason. `remote_name` is the name at the service; null means the id. `params_by` is the style of the parameters; null means that of the upstream.
+-- `rpc_method` is not unique. If two rows have the same id, the second is quarantined. `remote_name` is the name at the service; null means the id. `params_by` is the style of the parameters; null means that of the upstream.
 CREATE TABLE IF NOT EXISTS rpc_methods (
     id            BIGINT NOT NULL AUTO_INCREMENT,
     plugin        VARCHAR(255),
@@ -223,7 +223,7 @@ CREATE TABLE IF NOT EXISTS callgate_meta (
 ) ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4
   COLLATE /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */;
 
--- Counters that every change increments, even a change by plain SQL; servers poll the counters. Sessions and messages are numbered by their counters.
+-- Counters of changes, including changes by plain SQL; servers poll the counters. Sessions and messages are numbered by their counters.
 CREATE TABLE IF NOT EXISTS callgate_revisions (
     name  VARCHAR(40) NOT NULL,
     value BIGINT NOT NULL,

@@ -71,7 +71,7 @@ CREATE TABLE users (
     UNIQUE (login)
 );
 
--- `rpc_method` is not unique, so that an import keeps duplicates; a duplicate is quarantined with a reason. `remote_name` is the name at the service; null means the id. `params_by` is the style of the parameters; null means that of the upstream.
+-- `rpc_method` is not unique. If two rows have the same id, the second is quarantined. `remote_name` is the name at the service; null means the id. `params_by` is the style of the parameters; null means that of the upstream.
 CREATE TABLE rpc_methods (
     id            INTEGER PRIMARY KEY AUTOINCREMENT,
     plugin        TEXT,
@@ -192,7 +192,7 @@ CREATE TABLE callgate_meta (
     PRIMARY KEY (name)
 );
 
--- Counters that every change increments, even a change by plain SQL; servers poll the counters. Sessions and messages are numbered by their counters.
+-- Counters of changes, including changes by plain SQL; servers poll the counters. Sessions and messages are numbered by their counters.
 CREATE TABLE callgate_revisions (
     name  TEXT NOT NULL,
     value INTEGER NOT NULL,

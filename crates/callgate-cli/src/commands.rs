@@ -24,7 +24,7 @@ pub(crate) use methods::{BasicOptions, ServiceOptions, parse_url};
 /// tokens.
 const TOKEN_REQUESTS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Runs a command. Commands that need no registry do not read the configuration.
+/// Runs a command. The configuration is read only for commands that need it.
 pub(crate) fn run(cli: Cli) -> anyhow::Result<()> {
     match &cli.command {
         Command::Bridge(args) => return serve::bridge::run(args),

@@ -40,7 +40,7 @@ const PASSWORD_VARIABLE: &str = "CALLGATE_DATABASE_PASSWORD";
 /// Variable with the password of the attached database.
 const ATTACH_PASSWORD_VARIABLE: &str = "CALLGATE_ATTACH_PASSWORD";
 
-/// Variable with the token of a client that is not connected over HTTP.
+/// Environment variable with the token of the caller, for `serve --stdio`, `bridge` and `call`.
 pub(crate) const TOKEN_VARIABLE: &str = "CALLGATE_TOKEN";
 
 /// File of the demo's registry.
@@ -105,7 +105,7 @@ pub(crate) struct Config {
     pub(crate) call_timeout: Duration,
     pub(crate) rate_limits: RateLimits,
     pub(crate) tokens: TokenOptions,
-    /// Maximum age of keys. If `None`, keys are not rotated.
+    /// Maximum age of the keys that sign sessions. If `None`, these keys are not rotated.
     pub(crate) max_key_age: Option<Duration>,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,

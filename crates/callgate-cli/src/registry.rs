@@ -15,7 +15,7 @@ use crate::error_hints::hinted;
 /// Maximum number of unused entries of an overlay that are logged.
 const MAX_LOGGED: usize = 20;
 
-/// Maximum time to wait until files are closed.
+/// Maximum time to wait until the files of SQLite databases are closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Opens an existing registry, with the attached Festi database if there is one.

@@ -9,16 +9,16 @@ use crate::service::{Attempts, GET_DOCUMENT, Service};
 use crate::source::Source;
 use crate::{drupal, introspect, openrpc};
 
-/// A description of methods that a service offers.
+/// A way in which a service may describe its methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Description {
     /// The OpenRPC document that `rpc.discover` returns.
     Discover,
-    /// An OpenRPC document at the URL. The service itself may be at another URL.
+    /// An OpenRPC document at the given URL. The service itself may be at another URL.
     Document,
     /// The reply to `system.listMethods`.
     Introspection,
-    /// The list of a module of Drupal.
+    /// The list of methods or tools that a module of Drupal provides.
     Drupal(Module),
 }
 

@@ -29,7 +29,8 @@ const METHODS: &str = "/jsonrpc/methods";
 /// Endpoint for all tools in `jsonrpc_mcp` before 1.4. Since 1.4, each tool has its own URL.
 const INVOKE: &str = "/mcp/tools/invoke";
 
-/// Name of the source with tools. Its methods are never replaced by those of the source with all methods.
+/// Name of the source that [`Module::Mcp`] reads. An import of [`Module::Discovery`] never changes the methods of
+/// this source.
 const TOOLS_SOURCE: &str = "Drupal site";
 const DISCOVERY_SOURCE: &str = "Drupal discovery";
 
@@ -75,7 +76,7 @@ pub(crate) async fn upstream_keys(
     Ok(keys)
 }
 
-/// Sets the options of a site that is not configured.
+/// Sets the options for calls to a site that is not configured as an upstream.
 pub async fn set_options(service: &mut Service, module: Module) -> anyhow::Result<()> {
     service.options.null_is_absent = true;
     if module == Module::Mcp && has_tool_urls(service).await? != Ok(false) {
@@ -133,7 +134,10 @@ async fn list(
     };
     match timeout(TIME_LIMIT, all_items(service, first)).await {
         Ok(all) => all.map(Some),
-        Err(_) => bail!("{target} takes more than {TIME_LIMIT:?} to list its tools"),
+        Err(_) => bail!(
+            "{target} takes more than {} minutes to list its tools",
+            TIME_LIMIT.as_secs() / 60
+        ),
     }
 }
 
@@ -203,7 +207,7 @@ pub(crate) async fn read(
     let Some(items) = list(service, module, attempts).await? else { return Ok(None) };
     let mut source = match module {
         Module::Mcp => Source {
-            specifies_access: true,
+            combines_sections: true,
             supersedes: &[DISCOVERY_SOURCE],
             notes: vec![format!("{} of jsonrpc_mcp", counted(items.len(), "tool"))],
             ..Source::new(TOOLS_SOURCE, upstream)

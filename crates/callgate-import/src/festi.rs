@@ -186,7 +186,7 @@ fn notes(rows: &FestiRows, source: &Source, users: Users) -> Vec<String> {
     note(
         open,
         "method",
-        "in no section: every caller can call such a method, in Festi and in Callgate",
+        "in no section: in Festi every caller can call such a method, in Callgate `open_methods` decides",
     );
     let in_several_sections = needs().filter(|needs| needs.len() > 1).count();
     note(

@@ -57,7 +57,11 @@ pub(crate) async fn read(
     match timeout(TIME_LIMIT, describe(service, names, &mut source)).await {
         Ok(described) => described.map(|()| Some(source)),
         Err(_) => Err(hinted(
-            format!("{} takes more than {TIME_LIMIT:?} to describe its methods", service.target()),
+            format!(
+                "{} takes more than {} minutes to describe its methods",
+                service.target(),
+                TIME_LIMIT.as_secs() / 60
+            ),
             "write a manifest and import it",
         )),
     }

@@ -22,7 +22,7 @@ pub(crate) struct Manifest {
     #[serde(rename = "$schema", default, skip_serializing_if = "Option::is_none")]
     pub(crate) schema: Option<String>,
     /// Identifies this manifest among others of the same upstreams. An import hides the methods that
-    /// came from an earlier manifest of this name and are no longer in it.
+    /// came from an earlier manifest of this name and are missing in this manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
     /// Upstream of methods that name none.

@@ -42,7 +42,7 @@ fn parse(text: &str) -> anyhow::Result<Value> {
     let text = text.trim_start_matches('\u{feff}');
     match text.trim_start().chars().next() {
         None | Some('{' | '[') => serde_json::from_str(text).context("the document is not JSON"),
-        Some('<') => bail!("the document is HTML or XML, and not JSON or YAML"),
+        Some('<') => bail!("the document is HTML or XML; expected JSON or YAML"),
         Some(_) => yaml::parse(text).context("the document is not valid YAML"),
     }
 }

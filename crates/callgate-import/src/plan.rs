@@ -148,7 +148,7 @@ pub struct Plan {
     not_selected: usize,
     /// Methods whose safety is unknown or a guess.
     guesses: Vec<Guess>,
-    /// Number of methods whose guessed safety was approved before.
+    /// Number of methods whose guessed safety was approved before this import.
     approved: usize,
     notes: Vec<String>,
     import: Import,
@@ -253,7 +253,7 @@ impl Plan {
             && self.import.access.is_empty()
     }
 
-    /// Returns `true` if only the notes for later imports change.
+    /// Returns `true` if the import would change nothing but the values that are recorded for later imports.
     fn has_only_notes(&self) -> bool {
         self.is_unchanged() && !self.import.changes.is_empty()
     }
@@ -366,7 +366,7 @@ impl Plan {
         }
     }
 
-    /// Adds a method whose safety is unknown or a guess to `guesses`. Counts a method whose guess was approved.
+    /// Adds a method to `guesses` if its safety is unknown or guessed. Counts a method whose guess was approved.
     fn add_guess(&mut self, row: &MethodRow, proposal: &Proposal) {
         let (safety, is_guess) = row.safety_or_guess();
         if is_guess || safety.is_none() {
@@ -380,7 +380,7 @@ impl Plan {
     }
 
     /// Keeps a method that another source of the same kind wrote and still has. `stricter` are the sections of this
-    /// source, if it requires more.
+    /// source, if they require more than the sections in the registry.
     fn keep_method_of_other_source(
         &mut self,
         last: &ImportRow,
@@ -390,7 +390,7 @@ impl Plan {
     ) {
         let mut reason = format!("all columns, since {} has the method too", last.source);
         if let Some(sections) = stricter {
-            reason.push_str("; this source requires ");
+            reason.push_str("; the imported source requires ");
             reason.push_str(&sections);
         }
         self.kept.push(Refusal::new(&last.rpc_method, reason));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use callgate::Mask;
 use callgate_registry::{ActionRow, CatalogRows, MethodRow, SectionRow, action_key};
 
-/// The sections that a method requires, each with the mask in the rows, or `CLOSED`.
+/// The sections that a method requires, each with its mask as the actions contain it, such as `2`, or `CLOSED`.
 pub type RequiredSections = BTreeMap<String, String>;
 
 /// Mask of a section that a row names but that has no action.
@@ -34,7 +34,7 @@ impl RequiredSectionsByKey {
         Self::new(&rows.sections, &rows.actions)
     }
 
-    /// Returns the sections and masks of actions.
+    /// Returns the sections and masks of the actions with this key.
     pub(crate) fn of_key(&self, key: &(String, String)) -> RequiredSections {
         self.0.get(key).cloned().unwrap_or_default()
     }

@@ -33,7 +33,7 @@ impl Service {
         Ok(Self { forward: Forward::new("import", query_options)?, options })
     }
 
-    /// Returns the URL of the service.
+    /// Returns the address of the service.
     pub fn target(&self) -> &Target {
         self.options.target()
     }
@@ -55,7 +55,7 @@ impl Service {
     }
 }
 
-/// Returns a message of the service as one line.
+/// Returns a message of the service as one line of limited length.
 pub(crate) fn shortened_message(text: &str) -> String {
     shortened(text, MAX_MESSAGE)
 }

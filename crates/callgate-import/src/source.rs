@@ -30,7 +30,8 @@ pub struct ImportOptions {
     pub prefix: String,
     /// Which methods are imported. Patterns apply to the names in the source.
     pub selection: Selection,
-    /// Sections that callers need to call a method, if the source specifies no sections for the method.
+    /// Sections from the command line that callers need. For tools of a Drupal site, they are required in addition
+    /// to those of the site. For other sources, they apply only to methods for which the source specifies none.
     pub sections: Vec<(String, RequiredMask)>,
     /// How parameters of the source's methods are sent. Defaults to the value that was set for an earlier import of the
     /// source.
@@ -55,7 +56,7 @@ impl ImportOptions {
         id.strip_prefix(&*self.prefix).unwrap_or(id)
     }
 
-    /// Returns the suffix that the prefix adds to the names of sources.
+    /// Returns the text that is added to the name of a source that is imported with a prefix, or an empty text.
     pub(crate) fn name_suffix(&self) -> String {
         match self.prefix.as_str() {
             "" => String::new(),
@@ -91,8 +92,9 @@ pub struct Source {
     pub unread: Vec<Refusal>,
     /// Sections, roles, users and grants of the source.
     pub(crate) access: AccessProposal,
-    /// Whether sections of the command line are required in addition to those that the source specifies.
-    pub(crate) specifies_access: bool,
+    /// Whether sections from the command line are required in addition to those of the source, as for the tools of
+    /// a Drupal site. Otherwise they apply only to methods for which the source specifies no sections.
+    pub(crate) combines_sections: bool,
     /// Names of sources that this one replaces. Methods that only those sources have are removed.
     pub(crate) supersedes: &'static [&'static str],
     /// Prefixes of the names of sources whose methods this source does not change, because those sources describe the
@@ -119,7 +121,7 @@ impl Source {
         Self { name, upstreams, ..Self::default() }
     }
 
-    /// Returns `true` if the source contains no methods, not even methods that cannot be imported.
+    /// Returns `true` if the source has no methods, no refused methods and no parts that could not be read.
     pub fn is_empty(&self) -> bool {
         self.methods.is_empty() && self.refused.is_empty() && self.unread.is_empty()
     }
@@ -159,7 +161,7 @@ impl Source {
         Ok(())
     }
 
-    /// Counts the size of a part. Fails if the source is too large.
+    /// Adds the size of a method, a refusal or a class to the size of the source. Fails if the source is too large.
     fn count(&mut self, bytes: usize) -> anyhow::Result<()> {
         self.bytes = self.bytes.saturating_add(bytes).saturating_add(METHOD_OVERHEAD);
         if self.bytes > MAX_SOURCE_BYTES {
@@ -188,7 +190,7 @@ impl Source {
         } else {
             return Ok(proposal);
         };
-        let hides = self.specifies_access && proposal.needs.is_some();
+        let hides = self.combines_sections && proposal.needs.is_some();
         Err(Refusal { hides, ..Refusal::new(proposal.row.rpc_method, reason) })
     }
 
@@ -224,7 +226,7 @@ impl Source {
         }
         for method in &mut self.methods {
             method.add_prefix(&options.prefix);
-            method.add_sections(&options.sections, self.specifies_access);
+            method.add_sections(&options.sections, self.combines_sections);
             let row = &mut method.row;
             if row.output_schema.is_none() && row.return_type.is_none() {
                 continue;
@@ -318,7 +320,8 @@ impl Proposal {
         Self { row, ..Self::default() }
     }
 
-    /// Adds a prefix to the id. Clears the names that would not be unique; they are then derived from the id.
+    /// Adds a prefix to the id. Clears the tool name, the plugin and the function, because methods with another
+    /// prefix could have the same ones. They are then derived from the new id.
     fn add_prefix(&mut self, prefix: &str) {
         if prefix.is_empty() {
             return;
@@ -338,11 +341,11 @@ impl Proposal {
         Self { hidden: reason, ..self }
     }
 
-    fn add_sections(&mut self, sections: &[(String, RequiredMask)], specifies_access: bool) {
+    fn add_sections(&mut self, sections: &[(String, RequiredMask)], combines_sections: bool) {
         if sections.is_empty() {
             return;
         }
-        if specifies_access {
+        if combines_sections {
             self.has_combined_needs = true;
             self.needs.get_or_insert_default().extend_from_slice(sections);
         } else {
@@ -384,8 +387,8 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Creates a refusal that does not hide a method that was imported before. A long id is truncated, because no
-    /// registry contains an id that is longer than the limit.
+    /// Creates a refusal that does not hide a method that was imported before. An id above the limit is truncated.
+    /// It need not be found in a registry, because no registry contains an id of this length.
     pub(crate) fn new(id: impl Into<String>, reason: impl Into<String>) -> Self {
         let (id, reason) = (truncated(id.into(), MAX_NAME), truncated(reason.into(), MAX_REASON));
         Self { id, reason, hides: false }

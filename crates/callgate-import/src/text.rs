@@ -37,7 +37,7 @@ pub fn one_line(text: &str) -> String {
     escape_invisible(text).replace('\r', "\\r").replace('\n', "\\n").replace('\t', "\\t")
 }
 
-/// Returns a text as one line, truncated after `most` characters.
+/// Returns a text as one line, truncated after `max_chars` characters.
 pub fn shortened(text: &str, max_chars: usize) -> String {
     let line = one_line(text);
     match line.char_indices().nth(max_chars) {

@@ -197,7 +197,7 @@ fn log(name: &str, policy: Policy, event: &Event<'_>) {
             } else {
                 "`callgate import pending` shows all changes".to_owned()
             };
-            tracing::warn!("import `{name}` would change methods; {command}:\n{text}");
+            tracing::warn!("import `{name}` would change methods ({command}):\n{text}");
         }
         Policy::Show => tracing::warn!("import `{name}` would change methods:\n{text}"),
     }

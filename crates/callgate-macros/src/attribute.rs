@@ -16,7 +16,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind of an attribute, or `None` for an attribute of another crate.
+    /// Returns the kind of an attribute, or `None` for any other attribute, such as `#[inline]`.
     pub(crate) fn of(attribute: &Attribute) -> Option<Self> {
         let name = &attribute.path().segments.last()?.ident;
         [Self::Method, Self::Prompt, Self::Resource].into_iter().find(|kind| name == kind.name())

@@ -71,7 +71,7 @@ fn without_sections(lines: &[String]) -> String {
     included.join("\n").trim().to_owned()
 }
 
-/// Returns `true` if the paragraph of this line can continue on the next one.
+/// Returns `true` if the paragraph of this line can continue on the next line.
 fn can_continue(line: &str) -> bool {
     let line = line.trim_start();
     !(line.is_empty()

@@ -1,7 +1,8 @@
 //! Generates the code. All paths go through `::callgate::__private`.
 //!
-//! The function stays unchanged. The generated code adds an empty type with the name of the function: types and
-//! functions have separate namespaces, so `methods![get_user]` uses the type and all other code the function.
+//! The function stays, without the attributes of its arguments. The generated code adds an empty type with the name
+//! of the function: types and functions have separate namespaces, so `methods![get_user]` uses the type and all
+//! other code the function.
 
 mod method;
 mod plugin;
@@ -149,7 +150,7 @@ impl Item<'_> {
         self.args.string(key).cloned().unwrap_or_else(|| LitStr::new(&json_name(name), name.span()))
     }
 
-    /// Returns `.title("…")` if the key is set.
+    /// Returns a call such as `.title("…")` if the key is set.
     fn optional_string(&self, key: &str) -> TokenStream {
         let Some(text) = self.args.string(key) else { return TokenStream::new() };
         let setter = Ident::new(key, text.span());

@@ -366,7 +366,8 @@ rows! {
         pub config: String,
     }
 
-    /// Values that an import wrote. The next import compares them to detect manual changes.
+    /// Values that an import wrote for a method. The next import compares them with the method's row to detect
+    /// manual changes.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ImportRow {
         /// Upstream of the method.

@@ -30,7 +30,7 @@ pub struct NewToken {
     pub id_user: i64,
     /// Name of the token.
     pub name: String,
-    /// SHA-256 in hexadecimal.
+    /// SHA-256 digest of the token in hexadecimal.
     pub digest: String,
     /// Unix time of expiry.
     pub expires_at: Option<i64>,
@@ -142,9 +142,9 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     async fn tokens_by_digest(&self, digests: &[String]) -> Result<Vec<TokenRow>>;
     /// Reads the keys of a purpose, newest first.
     async fn keys(&self, purpose: &str) -> Result<Vec<KeyRow>>;
-    /// Reads the messages with a greater number, in order and up to a limit.
+    /// Reads the messages whose numbers are greater than `number`, in order and up to a limit.
     async fn messages_after(&self, number: i64) -> Result<Vec<MessageRow>>;
-    /// Reads the session changes with a greater number, in order and up to a limit.
+    /// Reads the session changes whose numbers are greater than `number`, in order and up to a limit.
     async fn sessions_after(&self, number: i64) -> Result<Vec<SessionRow>>;
     /// Waits until the database notifies this program of a change. Never returns if the database sends no
     /// notifications.

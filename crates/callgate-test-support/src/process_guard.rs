@@ -2,7 +2,7 @@
 //!
 //! A shell starts the server and then reads its own standard input. The test process holds the other end of the pipe.
 //! The pipe closes when the test ends, even by `SIGKILL`. The shell then stops the server and removes its directory.
-//! The shell has its own process group, because signals to the group of the test must not end it first.
+//! The shell has its own process group, because signals to the group of the test must not end the shell.
 
 use std::fs;
 use std::io::Write as _;

@@ -8,7 +8,8 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-/// Returns a TLS acceptor for `localhost` with these ALPN protocols, and its authority's certificate as PEM.
+/// Returns a TLS acceptor for `localhost` with these ALPN protocols. Its certificate is signed by a new authority,
+/// whose certificate is returned as PEM.
 pub fn localhost(protocols: &[&str]) -> (TlsAcceptor, String) {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

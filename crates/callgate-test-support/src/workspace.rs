@@ -9,8 +9,8 @@ pub const WORKSPACE_BUILT: &str = "XTASK_BUILT";
 
 /// Returns the path of a program or an example of the workspace, built with the profile of this test.
 ///
-/// Builds the whole workspace with all features, as a test run does. With other features, it would be compiled a second
-/// time.
+/// Unless `XTASK_BUILT` is set, builds the whole workspace with all features, as a test run does. With other
+/// features, the workspace would be compiled a second time.
 pub fn workspace_program(name: &str) -> PathBuf {
     static PROFILE: OnceLock<PathBuf> = OnceLock::new();
     let profile = PROFILE.get_or_init(|| {

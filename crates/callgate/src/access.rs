@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 pub(crate) use batch_replies::{BatchReplies, MAX_BATCH_REPLY_BYTES};
 pub use caller::{Caller, User};
-pub use grants::{Grant, GrantSource, Grants, Mask, Section};
+pub use grants::{Grant, GrantSource, Grants, Mask, MaskError, Section};
 pub(crate) use method_set::{MethodSet, MethodSets};
 pub(crate) use rate_limiter::RateLimiter;
 pub use rate_limiter::{LimitScope, RateLimited};
@@ -45,6 +45,25 @@ pub use tool_limits::ToolLimits;
 pub(crate) use visible_methods::VisibleMethods;
 
 /// All users with their grants.
+///
+/// An application that knows the user of a token gets the [`Caller`] of this user from the `Access`:
+///
+/// ```
+/// use std::collections::HashMap;
+/// use callgate::access::{Access, TokenDigest};
+/// use callgate::{Grants, Mask, User};
+///
+/// let ada = User { id: 7, name: "ada".to_owned(), role: None };
+/// let grants = Grants::from_iter([("users", Mask::Execute)]);
+/// let access = Access::new([(ada, grants)], Grants::default());
+/// let tokens = HashMap::from([(TokenDigest::of("cg_secret"), 7)]);
+///
+/// let user_id = tokens.get(&TokenDigest::of("cg_secret")).ok_or("unknown token")?;
+/// let caller = access.caller(*user_id).ok_or("unknown user")?;
+/// assert_eq!(caller.name(), "ada");
+/// assert_eq!(access.anonymous().name(), "anonymous");
+/// # Ok::<(), &str>(())
+/// ```
 #[derive(Debug)]
 pub struct Access {
     users: HashMap<i64, Caller, foldhash::fast::RandomState>,

@@ -61,6 +61,8 @@ pub enum BridgeError {
 
 /// Sends messages from `input` to the server and the server's messages to `output`, until the input ends or `stop`
 /// completes. Must run in a tokio runtime.
+///
+/// The [module](self) has an example.
 pub async fn run(
     options: &Options,
     input: impl AsyncBufRead + Unpin,

@@ -2,7 +2,8 @@
 //!
 //! A [`CatalogBuilder`] serializes each method when it is added. [`CatalogBuilder::finish`] sorts the tools, assigns
 //! names and concatenates the bytes, so that a page of a list consists of a few slices. Invalid definitions are left
-//! out and reported with the reason. A method whose fingerprint has not changed is copied from the previous catalog.
+//! out and reported with the reason. A method whose fingerprint has not changed can be copied from the previous
+//! catalog.
 //!
 //! ```
 //! use callgate::catalog::CatalogBuilder;
@@ -40,12 +41,29 @@ use crate::model::tool::{HeaderParam, ToolFormat, ToolParts};
 use crate::model::tool_name::{Prefix, ToolName};
 use listing::{Listings, VisibleListings};
 
-pub use crate::wire::{CursorError, OffsetCursor};
 pub(crate) use arena::{Arena, without_comma};
 pub use builder::CatalogBuilder;
 pub use listing::{Listing, Page};
 
 /// All tools, sorted by method id, with lookup by id and tool name.
+///
+/// ```
+/// use callgate::catalog::CatalogBuilder;
+/// use callgate::model::{Finding, Method, Prefix, Types};
+/// use callgate::{Grants, Mask};
+///
+/// let mut builder = CatalogBuilder::new(Prefix::default(), None);
+/// let delete = Method::new("user.delete".parse()?).requires("users", Mask::Execute);
+/// builder.add(delete, 1, &Types::default(), []);
+/// builder.add(Method::new("user.get".parse()?), 1, &Types::default(), []);
+/// let catalog = builder.finish();
+///
+/// let entry = catalog.by_name("user_get").ok_or("there is no such tool")?;
+/// assert_eq!(entry.id().as_str(), "user.get");
+/// assert_eq!(entry.findings(), [Finding::MissingSafety]);
+/// assert_eq!(catalog.listing(&Grants::default()).len(), 1, "nobody granted execute on `users`");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Catalog {
     entries: Vec<Arc<Entry>>,
@@ -63,6 +81,8 @@ pub struct Catalog {
 }
 
 /// A tool in the catalog.
+///
+/// Returned by [`Catalog::by_id`] and [`Catalog::by_name`]. [`Catalog`] has an example.
 #[derive(Debug, Clone)]
 pub struct Entry {
     pub(crate) id: MethodId,
@@ -115,7 +135,7 @@ impl Entry {
         &self.upstream
     }
 
-    /// Returns the name of the method at its service.
+    /// Returns the name of the method at its upstream. Defaults to the id.
     pub fn remote_name(&self) -> &str {
         self.remote_name.as_deref().unwrap_or(self.id.as_str())
     }
@@ -261,7 +281,7 @@ impl Catalog {
         Listing::new(ordinals.map(|(ordinal, _)| ordinal).collect())
     }
 
-    /// Returns the tools of a listing that the services also list for the caller. The result is cached.
+    /// Returns those tools of the listing `granted` that the services also list for the caller. The result is cached.
     pub(crate) fn visible_listing(
         &self,
         granted: &Listing,

@@ -1,7 +1,7 @@
 //! The gateway: checks access, checks arguments and calls the upstream.
 //!
-//! Most programs use the gateway that [`Callgate`](crate::Callgate) creates. The example in [`http`](crate::http)
-//! creates a gateway directly.
+//! Most programs use the gateway that [`Callgate`](crate::Callgate) creates. The example of [`Gateway`] creates a
+//! gateway directly.
 
 pub(crate) mod settings;
 mod snapshot;
@@ -45,6 +45,32 @@ pub use settings::{KEYS as SETTING_KEYS, OpenMethods, SettingError, Settings};
 pub(crate) use snapshot::FoundTool;
 
 /// Serves the current catalog with its upstreams and settings; shared by all endpoints.
+///
+/// ```
+/// use std::sync::Arc;
+/// use callgate::Caller;
+/// use callgate::catalog::CatalogBuilder;
+/// use callgate::gateway::Gateway;
+/// use callgate::local::{Error, Local};
+/// use callgate::model::{LOCAL, Method, Prefix, Types};
+/// use callgate::upstream::Upstream;
+/// use serde_json::Value;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut local = Local::default();
+/// local.method(Method::new("version".parse()?), async |_, _: Value| Ok::<_, Error>("1.0"));
+/// let mut builder = CatalogBuilder::new(Prefix::default(), None);
+/// for method in local.methods() {
+///     builder.add(method.clone(), 0, &Types::default(), []);
+/// }
+/// let gateway = Gateway::new([(LOCAL.into(), Arc::new(local) as Arc<dyn Upstream>)]);
+/// gateway.set_catalog(Arc::new(builder.finish()));
+/// let anonymous = gateway.as_caller(Caller::anonymous());
+/// assert_eq!(anonymous.call("version", ()).await?, "1.0");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Gateway {
     snapshot: ArcSwap<Snapshot>,
@@ -66,6 +92,8 @@ pub struct Gateway {
 }
 
 /// State of an upstream.
+///
+/// Returned by [`Gateway::upstream_states`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamState {
     /// Name of the upstream.
@@ -78,7 +106,7 @@ pub struct UpstreamState {
 
 /// Reference to a tool. Each endpoint accepts only one of the two forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToolRef<'a> {
+pub(crate) enum ToolRef<'a> {
     /// Id of the method (REST and JSON-RPC).
     Id(&'a str),
     /// Tool name (MCP).
@@ -114,7 +142,7 @@ impl Gateway {
         gateway
     }
 
-    /// Sets the time limit of calls.
+    /// Sets the time limit of calls. It does not apply to tasks, nor to upstreams that have their own time limit.
     #[must_use]
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.call_timeout = timeout;
@@ -129,7 +157,7 @@ impl Gateway {
         self
     }
 
-    /// Logs a warning for each upstream whose largest results would never fit into the budget.
+    /// Logs a warning for each upstream that allows larger results than one caller can have in memory.
     fn warn_of_large_results(&self, upstreams: &UpstreamMap) {
         let max_bytes = self.budget.max_per_principal();
         for (name, upstream) in upstreams {
@@ -151,8 +179,8 @@ impl Gateway {
         (self.budget.used(), self.budget.limit())
     }
 
-    /// Replaces the upstreams that the previous call of this function set. Upstreams passed to [`Self::new`] take
-    /// precedence. Calls in progress keep the previous upstreams.
+    /// Replaces the upstreams that the previous call of this function set. An upstream passed to [`Self::new`]
+    /// takes precedence over an upstream of the same name. Calls in progress keep the previous upstreams.
     pub fn set_dynamic_upstreams(
         &self,
         upstreams: impl IntoIterator<Item = (Arc<str>, Arc<dyn Upstream>)>,

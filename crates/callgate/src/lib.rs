@@ -138,6 +138,28 @@ pub use upstream::local::{self, Context, Error, Response, ask};
 pub use wire::jsonrpc;
 
 /// Lists functions with `#[method]` for [`Builder::methods`]: `methods![get_user, users::delete_user]`.
+///
+/// ```
+/// use callgate::{Callgate, Caller, method, methods};
+///
+/// mod users {
+///     /// Deletes a user.
+///     #[callgate::method(id = "user.delete", destructive)]
+///     pub fn delete_user(id_user: i64) -> bool {
+///         id_user > 0
+///     }
+/// }
+///
+/// /// Returns the name of a user.
+/// #[method(id = "user.get", read_only)]
+/// fn get_user(id_user: i64) -> Option<String> {
+///     (id_user == 7).then(|| "ada".to_owned())
+/// }
+///
+/// let server = Callgate::builder().methods(methods![get_user, users::delete_user]).build()?;
+/// assert_eq!(server.as_caller(Caller::anonymous()).methods(), ["user.delete", "user.get"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[cfg(feature = "macros")]
 #[macro_export]
 macro_rules! methods {
@@ -147,6 +169,27 @@ macro_rules! methods {
 }
 
 /// Lists functions with `#[prompt]` for [`Builder::prompts`]: `prompts![review]`.
+///
+/// ```
+/// use callgate::{Callgate, Caller, prompt, prompts};
+/// use serde_json::json;
+///
+/// /// Reviews code.
+/// #[prompt(name = "review")]
+/// fn review(code: String) -> String {
+///     format!("Look for mistakes in this code: {code}")
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Callgate::builder().prompts(prompts![review]).build()?;
+/// let client = server.test_client(Caller::anonymous());
+/// let prompt = client.prompt("review", json!({"code": "1 / 0"})).await?;
+/// let text = &prompt["messages"][0]["content"]["text"];
+/// assert_eq!(text, "Look for mistakes in this code: 1 / 0");
+/// # Ok(())
+/// # }
+/// ```
 #[cfg(feature = "macros")]
 #[macro_export]
 macro_rules! prompts {
@@ -156,6 +199,25 @@ macro_rules! prompts {
 }
 
 /// Lists functions with `#[resource]` for [`Builder::resources`]: `resources![stock]`.
+///
+/// ```
+/// use callgate::{Callgate, Caller, resource, resources};
+///
+/// /// The current stock.
+/// #[resource(uri = "shop://stock", mime_type = "text/plain")]
+/// fn stock() -> String {
+///     "7 boxes of green tea".to_owned()
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Callgate::builder().resources(resources![stock]).build()?;
+/// let client = server.test_client(Caller::anonymous());
+/// let resource = client.read("shop://stock").await?;
+/// assert_eq!(resource["contents"][0]["text"], "7 boxes of green tea");
+/// # Ok(())
+/// # }
+/// ```
 #[cfg(feature = "macros")]
 #[macro_export]
 macro_rules! resources {

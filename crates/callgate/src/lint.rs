@@ -53,16 +53,19 @@ pub use client_profile::{ClientProfile, Rule};
 /// the tokenizer `o200k_base`, and similar values with `cl100k_base`.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// Number of tools in the report's list of largest tools.
-const MAX_LARGEST: usize = 5;
+/// Maximum number of tools in the report's list of largest tools.
+const LARGEST_TOOLS: usize = 5;
 
 /// Severity of a problem.
+///
+/// Value of [`Problem::level`]. The module [`lint`](self) has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// For information.
     Note,
-    /// A client or its model ignores part of the tool, or calls fail until an administrator changes something.
+    /// Some versions of a client reject the tool, a client or its model ignores part of the tool, or an administrator
+    /// should correct the definition.
     Warning,
     /// A client rejects the tool or does not show it, the tool has invisible characters, or a call that its schema
     /// allows cannot be sent.
@@ -80,6 +83,8 @@ impl fmt::Display for Level {
 }
 
 /// Options of [`lint`].
+///
+/// [`ClientProfile`] has an example.
 #[derive(Debug, Clone)]
 pub struct LintOptions<'a> {
     /// Profiles of clients to check for.
@@ -90,7 +95,7 @@ pub struct LintOptions<'a> {
     pub grants: Option<&'a Grants>,
     /// Maximum number of tools on a page of `tools/list`.
     pub page_size: usize,
-    /// Configured styles of parameters, by the name of the upstream.
+    /// The style of parameters that is configured for each upstream, by the name of the upstream.
     pub param_styles: HashMap<String, ParamStyle>,
 }
 
@@ -107,6 +112,8 @@ impl Default for LintOptions<'_> {
 }
 
 /// A problem with a tool or the whole list.
+///
+/// Part of a [`Report`]. [`ClientProfile`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// Id of the method; `None` for a problem of the whole list.
@@ -122,6 +129,8 @@ pub struct Problem {
 }
 
 /// Size of all tools.
+///
+/// Value of [`Report::totals`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     /// Number of tools.
@@ -133,13 +142,15 @@ pub struct Totals {
 }
 
 /// Result of [`lint`].
+///
+/// The module [`lint`](self) has an example.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Size of all tools.
     pub totals: Totals,
-    /// Ids of the largest tools with their estimated tokens.
+    /// Ids of the largest tools, each with the estimated number of tokens of the tool.
     pub largest: Vec<(String, usize)>,
-    /// Problems by method, in the catalog's order.
+    /// Problems of the methods that are not served, then of each tool in the catalog's order, then of the whole list.
     pub problems: Vec<Problem>,
 }
 
@@ -151,6 +162,8 @@ impl Report {
 }
 
 /// Checks the tools of a catalog.
+///
+/// The module [`lint`](self) has an example.
 pub fn lint(catalog: &Catalog, options: &LintOptions<'_>) -> Report {
     let mut report = Report::default();
     report.problems.extend(catalog.quarantined().iter().map(|definition| {
@@ -187,7 +200,7 @@ fn tokens(bytes: usize) -> usize {
 
 fn largest(mut sizes: Vec<(String, usize)>) -> Vec<(String, usize)> {
     sizes.sort_by(|(a, size_a), (b, size_b)| size_b.cmp(size_a).then_with(|| a.cmp(b)));
-    sizes.truncate(MAX_LARGEST);
+    sizes.truncate(LARGEST_TOOLS);
     sizes.into_iter().map(|(id, size)| (id, tokens(size))).collect()
 }
 
@@ -211,8 +224,8 @@ fn check_examples(id: &str, tool: &[u8], check: &[u8]) -> Option<Problem> {
     let refused = refused_examples(&check, tool.get("inputSchema")?);
     (!refused.is_empty()).then(|| {
         let message = format!(
-            "an example of {} does not match the schema; correct the schema, or turn off the check of arguments with \
-             `callgate method set ID --unchecked`",
+            "an example of {} does not match the schema; correct the example or the schema, or turn off the check of \
+             arguments with `callgate method set ID --unchecked`",
             name_list(&refused)
         );
         general::problem(id, Level::Warning, "refused-example", message)

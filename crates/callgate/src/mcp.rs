@@ -74,6 +74,9 @@ pub use self::{
 };
 
 /// Serves the Model Context Protocol, for all transports.
+///
+/// Applications get this value from [`Callgate::mcp`](crate::Callgate::mcp). The module [`http`](crate::http) has an
+/// example that creates it.
 #[derive(Debug)]
 pub struct Mcp {
     gateway: Arc<Gateway>,
@@ -90,6 +93,9 @@ pub struct Mcp {
 }
 
 /// Features that a server has in addition to tools.
+///
+/// Argument of [`Mcp::with_services`]. Functions of [`Builder`](crate::Builder), such as
+/// [`completion`](crate::Builder::completion), set the same features.
 #[derive(Debug, Clone, Default)]
 pub struct Services {
     /// Prompts.
@@ -105,6 +111,10 @@ pub struct Services {
 }
 
 /// A message from a client, with data from the transport.
+///
+/// Argument of [`Mcp::handle`]. The transports [`http`](crate::http) and [`stdio`](crate::stdio) build it; applications
+/// do not need it.
+#[doc(hidden)]
 #[derive(Clone, Copy)]
 pub struct Inbound<'a> {
     /// The kind of message.
@@ -137,6 +147,10 @@ impl std::fmt::Debug for Inbound<'_> {
 }
 
 /// The response to a message.
+///
+/// Returned by [`Mcp::handle`]. The transports [`http`](crate::http) and [`stdio`](crate::stdio) send it; applications
+/// do not need it.
+#[doc(hidden)]
 #[derive(Debug)]
 pub enum McpResponse {
     /// A message.
@@ -161,6 +175,9 @@ pub enum McpResponse {
 }
 
 /// One response of a batch.
+///
+/// Part of [`McpResponse::Batch`]. Argument of [`answer_batch`].
+#[doc(hidden)]
 #[derive(Debug)]
 pub enum BatchPart {
     /// A message.
@@ -173,6 +190,10 @@ pub enum BatchPart {
 /// `spawn`.
 ///
 /// Returns `None` if all parts of the batch are calls that were cancelled.
+///
+/// The transports [`http`](crate::http) and [`stdio`](crate::stdio) call this function for [`McpResponse::Batch`];
+/// applications do not need it.
+#[doc(hidden)]
 pub fn answer_batch(
     mut parts: Vec<BatchPart>,
     mut spawn: impl FnMut(BoxFuture<'static, ()>),
@@ -272,6 +293,7 @@ impl Mcp {
     }
 
     /// Handles a message.
+    #[doc(hidden)]
     pub async fn handle(self: &Arc<Self>, inbound: &Inbound<'_>) -> Result<McpResponse, McpError> {
         let Inbound { kind, headers, body, caller, .. } = *inbound;
         let admitted = self.gateway.count_request(caller);

@@ -1,4 +1,4 @@
-//! An MCP server for methods of this process.
+//! An MCP server for Rust functions and for methods of services.
 
 mod builder;
 #[cfg(feature = "macros")]
@@ -13,7 +13,7 @@ use crate::model::method::Method;
 
 pub use builder::{BuildError, Builder};
 
-/// An MCP server for methods of this process.
+/// An MCP server for Rust functions and for methods of services.
 ///
 /// ```
 /// use callgate::{Callgate, Caller, method, methods};
@@ -148,7 +148,7 @@ mod http {
     /// ```
     #[derive(Debug, Error)]
     pub enum ServeError {
-        /// The address is in use, or not an address of this machine.
+        /// Listening failed, for example because the address is in use.
         #[error("failed to listen on the address")]
         Listen(#[from] std::io::Error),
         /// Other machines could call methods without a credential.

@@ -45,6 +45,10 @@ pub use memory_budget::{BudgetExceeded, BudgetReservation, DEFAULT_IN_FLIGHT_BYT
 pub use method_lister::{CallerMethods, Identity, ListError, MethodLister};
 
 /// Default time limit of a call.
+///
+/// Default of [`Builder::call_timeout`](crate::Builder::call_timeout),
+/// [`Gateway::call_timeout`](crate::gateway::Gateway::call_timeout) and
+/// [`ForwardLimits::timeout`](forward::ForwardLimits::timeout).
 pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum size, in bytes, of a value that is parsed or checked on the current thread. Parsing or checking such a value
@@ -52,12 +56,50 @@ pub const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const MAX_INLINE: usize = 8 * 1024;
 
 /// A boxed future, for object-safe traits.
+///
+/// Returned by [`Upstream::call`] and by functions of other traits. [`Upstream`] has an example.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Runs methods: functions in this process, or a service.
 ///
-/// The gateway checks access and arguments before it calls a method. If the caller disconnects during the call, the
-/// future of the call is dropped.
+/// The gateway checks access and arguments before it calls a method. If the client cancels the call, the future of
+/// the call is dropped. If the client disconnects, the future is dropped too, except for tasks and for MCP clients
+/// of the legacy era.
+///
+/// ```
+/// use callgate::model::Method;
+/// use callgate::upstream::{BoxFuture, Call, CallError, CallFailure, CallOutput, Upstream};
+/// use callgate::{Callgate, Caller};
+/// use serde_json::value::to_raw_value;
+///
+/// /// A sensor, which can be switched off.
+/// #[derive(Debug)]
+/// struct Sensor(Option<f64>);
+///
+/// impl Upstream for Sensor {
+///     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<CallOutput, CallError>> {
+///         Box::pin(async move {
+///             call.client.progress(0.0, Some(1.0), Some("reading"));
+///             let Some(celsius) = self.0 else {
+///                 // The caller gets the first text. The second text is for the log.
+///                 return Err(CallError::Failed(CallFailure::new("The sensor is off.", "no power")));
+///             };
+///             Ok(to_raw_value(&celsius).map_err(CallError::failed)?.into())
+///         })
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Callgate::builder()
+///     .upstream("sensor", Sensor(None))
+///     .upstream_methods([Method::new("sensor.read".parse()?).upstream("sensor")])
+///     .build()?;
+/// let error = server.as_caller(Caller::anonymous()).call("sensor.read", ()).await.unwrap_err();
+/// assert_eq!(error.to_string(), "The sensor is off.");
+/// # Ok(())
+/// # }
+/// ```
 pub trait Upstream: Send + Sync + std::fmt::Debug {
     /// Returns how parameters are sent, if this is configured for the upstream. A style of the method
     /// ([`crate::model::Method::param_style`]) other than [`ParamStyle::Either`] takes precedence. If neither the
@@ -67,8 +109,9 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
     }
 
     /// Returns `true` if `null` means that an argument is absent. This concerns optional parameters that do not allow
-    /// `null`. Such a `null` is then not sent; otherwise, it is rejected. The styles [`ParamStyle::Either`] and
-    /// [`ParamStyle::PositionalNull`] always treat such a `null` as absent.
+    /// `null`. If this returns `true`, such a `null` is not sent. If this returns `false`, the arguments are
+    /// rejected. The styles [`ParamStyle::Either`] and [`ParamStyle::PositionalNull`] always treat such a `null` as
+    /// absent.
     fn null_is_absent(&self) -> bool {
         false
     }
@@ -109,8 +152,8 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// Returns a lister of the methods of each caller, if callers may see only the methods that the service lists for
-    /// them.
+    /// Returns a [`MethodLister`] if each caller may see only the methods that a service lists for this caller.
+    /// Otherwise, returns `None`.
     fn method_lister(&self) -> Option<&dyn MethodLister> {
         None
     }
@@ -131,9 +174,12 @@ pub trait Upstream: Send + Sync + std::fmt::Debug {
 }
 
 /// Statistics of the calls of an upstream.
+///
+/// Returned by [`Upstream::counters`]. [`Gateway::upstream_states`](crate::gateway::Gateway::upstream_states)
+/// collects the statistics of all upstreams.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Completed calls by outcome.
+    /// Number of calls that have ended, by outcome.
     pub outcomes: Vec<(&'static str, u64)>,
     /// Number of retried requests.
     pub retries: u64,
@@ -142,6 +188,8 @@ pub struct Counters {
 }
 
 /// Result of a method.
+///
+/// Returned by [`Upstream::call`]. [`Upstream`] has an example.
 #[derive(Debug)]
 pub enum CallOutput {
     /// A JSON value.
@@ -167,9 +215,11 @@ impl From<Box<RawValue>> for CallOutput {
 }
 
 /// A call of a method.
+///
+/// Argument of [`Upstream::call`]. [`Upstream`] has an example.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
-    /// Unique id of the JSON-RPC request, `mcp_…`.
+    /// Unique id of the call, `mcp_…`. The log uses the same id.
     pub id: &'a str,
     /// Id of the method.
     pub method: &'a str,
@@ -177,12 +227,12 @@ pub struct Call<'a> {
     pub remote_name: &'a str,
     /// Parameters, by name or by position.
     pub params: &'a RawValue,
-    /// Whether the call has side effects and must not be repeated.
+    /// Whether the call can have side effects. If it can, a request that may have run must not be repeated.
     pub safety: Safety,
     /// The caller.
     pub caller: &'a Caller,
     /// The client, for notifications and questions.
     pub client: &'a Client,
-    /// Memory reservation for the result. An upstream should extend it while it reads a large result.
+    /// Memory reservation for the result. While an upstream reads a large result, it should extend the reservation.
     pub reservation: &'a BudgetReservation,
 }

@@ -10,14 +10,16 @@ pub(crate) mod percent;
 pub(crate) mod revision;
 pub(crate) mod strict_json;
 
-pub use cursor::{CursorError, OffsetCursor};
+#[cfg(feature = "http")]
+pub(crate) use cursor::{CursorError, OffsetCursor};
 pub use log_level::{LogLevel, LogLevelError};
 pub use revision::{Era, Revision, RevisionError};
 
-/// Maximum number of bytes of a message that repeats text of a client.
+/// Maximum number of bytes of a message that repeats text of a client or of a service.
 const MAX_MESSAGE: usize = 1000;
 
-/// Truncates a message that repeats text of a client, because that text can be as long as a request.
+/// Truncates a message that repeats text of a client or of a service, because that text can be as long as a request
+/// or a reply.
 pub(crate) fn shortened(mut message: String) -> String {
     if message.len() > MAX_MESSAGE {
         message.truncate(message.floor_char_boundary(MAX_MESSAGE));

@@ -42,7 +42,7 @@ pub(crate) enum ImportCommand {
         /// Digest of the changes, which `pending` and the log print
         digest: String,
     },
-    /// Run an import of the configuration; `callgate serve` sends its name on standard input
+    /// Run an import of the configuration; `callgate serve` sends the name of the import on standard input
     #[command(hide = true)]
     Process,
 }
@@ -52,8 +52,8 @@ pub(crate) enum Import {
     /// Import from an OpenRPC document of any version
     ///
     /// If the source is a URL, reads the result of `rpc.discover`, or the document at this URL.
-    /// Other documents are read only if `--reference` names them. Deprecated methods and
-    /// notifications are imported, but are not tools.
+    /// Other documents are read only if `--reference` names them. Notifications and
+    /// deprecated methods are imported, but are not tools.
     #[command(after_long_help = "Example:\n  callgate import openrpc openrpc.json --dry-run")]
     Openrpc {
         /// File, or URL of a service or a document [default: the URL of the upstream]
@@ -89,11 +89,11 @@ pub(crate) enum Import {
     /// Import from a Drupal site with the module `jsonrpc_mcp`
     ///
     /// By default, reads the methods that are marked as tools. With `--from discovery`, reads all
-    /// methods. The URL of the upstream is the path `/jsonrpc` of the site. The site may list
-    /// different methods for different users.
+    /// methods that the requesting user may call. The upstream needs the URL of the site with the path
+    /// `/jsonrpc`. The site may list different methods for different users.
     #[command(after_long_help = "Example:\n  callgate import drupal https://example.com")]
     Drupal {
-        /// URL of the site [default: the URL of the upstream]
+        /// URL of the site, or of its endpoint `/jsonrpc` [default: the URL of the upstream]
         url: Option<String>,
         /// Description to read
         #[arg(long, value_parser = drupal_module(), default_value = DRUPAL_TOOLS)]
@@ -126,8 +126,8 @@ pub(crate) enum Import {
     },
     /// Import from the database of a Festi application, without changing the database
     ///
-    /// Imports methods with the sections and masks of their actions, and the sections, roles and grants that
-    /// the registry lacks.
+    /// Imports methods, with the sections and masks of their actions. Also imports the sections, roles and
+    /// grants that the registry lacks.
     #[command(after_long_help = "Example:\n  callgate import festi mysql://reader@localhost/site \
         --password-file password")]
     Festi {
@@ -230,10 +230,9 @@ pub(crate) struct ImportOptions {
     #[arg(long = "section", value_name = "SECTION[:MASK]", value_parser = section_and_required_mask)]
     sections: Vec<(String, RequiredMask)>,
     /// How the parameters of all methods of this source are sent: `name` (as an object), or
-    /// `position`, `either` or `position-null` (as a list). If an absent parameter would leave a
-    /// gap in the list that neither its default nor null can fill, `position` refuses the call,
-    /// `either` sends an object, and `position-null` sends null. Later imports of the source keep
-    /// this style. With `described`, parameters are sent as the source describes for each method
+    /// `position`, `either` or `position-null` (as a list). The option `--params-by` of
+    /// `callgate method set` describes these styles. Later imports of the source keep the style.
+    /// With `described`, parameters are sent as the source describes for each method
     #[arg(long, value_name = "STYLE", alias = "params", value_parser = source_params)]
     params_by: Option<SourceParams>,
     /// Do not import output schemas, so that results are not checked against them

@@ -46,8 +46,8 @@ pub(crate) enum MethodCommand {
         id: String,
         #[command(flatten)]
         fields: Box<MethodFields>,
-        /// Remove all sections; the configuration key `open_methods` decides whether everyone or
-        /// nobody may call a method without sections
+        /// Remove all sections from the method. The key `open_methods`, in the configuration or as a
+        /// setting, decides whether everyone or nobody may call a method without sections
         #[arg(long, conflicts_with = "sections")]
         no_sections: bool,
         /// Undo a manual change: set this column to the value of the last import; may be repeated
@@ -91,20 +91,21 @@ pub(crate) struct MethodFields {
     /// Upstream that runs the method
     #[arg(long, value_name = "UPSTREAM")]
     pub(crate) upstream: Option<String>,
-    /// Name of the MCP tool, without the prefix
+    /// Name of the MCP tool, without the prefix of the setting `mcp_tools_prefix`
     #[arg(long, value_name = "NAME")]
     pub(crate) tool_name: Option<String>,
     /// Name of the method at its service; an empty name means the id
     #[arg(long, value_name = "NAME")]
     pub(crate) remote_name: Option<String>,
     /// How parameters are sent: `name` (as an object), or `position`, `either` or `position-null`
-    /// (as a list). If an absent parameter would leave a gap in the list that neither its default
-    /// nor null can fill, `position` refuses the call, `either` sends an object, and
-    /// `position-null` sends null
+    /// (as a list). If a parameter is absent and a later one is given, the list contains the
+    /// default of the absent parameter, or null if the parameter allows null. If neither is
+    /// possible, `position` refuses the call, `either` sends an object, and `position-null` sends
+    /// null nevertheless
     #[arg(long, value_name = "STYLE", value_parser = param_style())]
     pub(crate) params_by: Option<String>,
-    /// MCP annotations of the tool, as a JSON object. They do not change whether arguments are
-    /// checked
+    /// MCP annotations of the tool, as a JSON object. To turn the check of arguments on or off, use
+    /// `--checked` or `--unchecked`
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub(crate) annotations: Option<String>,
     /// JSON Schema of the arguments, instead of `--param`
@@ -147,7 +148,7 @@ pub(crate) struct ExportArgs {
 /// Formats of `callgate export`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ExportFormat {
-    /// A manifest in JSON, with all columns of the registry; `callgate import manifest` reads it
+    /// A manifest in JSON, with all columns of the methods; `callgate import manifest` reads it
     Manifest,
     /// An OpenRPC document
     Openrpc,

@@ -31,7 +31,8 @@ pub(crate) struct ServeArgs {
     /// read [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(..=86_400))]
     pub(crate) token_grace_seconds: Option<u32>,
-    /// Serve a built-in sample application with two users and new tokens
+    /// Serve a built-in sample application with two users and new tokens. With this option, the
+    /// default of `--database` is sqlite:callgate-demo.db
     #[arg(long)]
     pub(crate) demo: bool,
     /// Speak MCP over standard input and output instead of HTTP, as the user of the token in

@@ -99,7 +99,7 @@ fn raise_open_files() {
     }
 }
 
-/// Requires a token on addresses that other machines can reach, unless `allow_anonymous` is set.
+/// Refuses an address that other machines can reach, unless `require_auth` or `allow_anonymous` is set.
 fn check_address(config: &Config) -> Result<()> {
     if config.listen.ip().is_loopback() || config.http.require_auth || config.allow_anonymous {
         return Ok(());

@@ -19,7 +19,7 @@ pub(super) fn url(values: &Values, demo: bool) -> anyhow::Result<DatabaseUrl> {
     with_password(url, values.secret(PASSWORD_VARIABLE), values.get("database.password_file"))
 }
 
-/// Adds the password to a URL that has none. Uses the variable, or else the file.
+/// Adds a password to a URL that has none: `password`, or else the content of `file`.
 pub(super) fn with_password(
     url: DatabaseUrl,
     password: Option<Secret>,

@@ -160,7 +160,7 @@ attach.methods_seconds | 5 | interval at which methods of the attached database 
 /// Keys of `[upstreams.NAME]`, and of upstreams in the registry.
 pub(super) const UPSTREAM_KEYS: Keys = Keys(
     r#"url | | URL of the service: `http://…`, `https://…`, `ws://…`, `wss://…`, `unix:/path` or `unix:/path:/rpc`
-params | | how parameters are sent: `name` (as an object), or `position`, `either` or `position-null` (as a list); a list has a gap if a parameter is absent and a later one is given. If the absent parameter has no default and does not allow null, `position` refuses the call, `either` sends an object, and `position-null` sends null. Absent parameters at the end of a list are left out. This key applies to methods whose column `params_by` is null or `either`. Without this key, null means `name`. See [upstreams.md](../guide/upstreams.md#parameters)
+params | | how parameters are sent: `name` (as an object), or `position`, `either` or `position-null` (as a list); a list has a gap if a parameter is absent and a later one is given. If the absent parameter has no default and does not allow null, `position` refuses the call, `either` sends an object, and `position-null` sends null. Absent parameters at the end of a list are left out. This key applies to methods whose column `params_by` is null or `either`. Without this key, a null in `params_by` means `name`. See [upstreams.md](../guide/upstreams.md#parameters)
 first_params | | list of values that are sent before the parameters of the call; needs `params = "position"` or `"position-null"`
 members | | table of JSON members that are added to each request, beside `params`
 headers | | table of HTTP headers of each request
@@ -175,7 +175,7 @@ without_credential | | list of methods whose requests contain no credential; the
 visibility | registry | tools that a caller sees: `registry` (all tools that the grants of the caller allow) or `upstream` (the tools that the grants of the caller allow and that the service lists for the caller); see [credentials.md](../guide/credentials.md#tools-that-the-service-lists)
 described_by | openrpc | where the service lists the tools of a caller, if `visibility` is `upstream`: `openrpc` (the result of the method `rpc.discover`) or `jsonrpc_mcp` (Drupal's `/mcp/tools/list`)
 visibility_seconds | 60 | time for which the list of the service is cached, if `visibility` is `upstream`
-timeout_seconds | | timeout of a call of this upstream; the default is the value of `call_timeout_seconds`
+timeout_seconds | | timeout of a call to this upstream; the default is the value of `call_timeout_seconds`
 connect_timeout_seconds | 5 | timeout of a new connection, but at most half of `timeout_seconds`
 max_result_bytes | 4194304 | maximum size of a response
 max_concurrent | 100 | maximum number of concurrent calls; if this number of calls is running, the next calls wait for at most half of `timeout_seconds`. See [reliability.md](../operate/reliability.md#limits-are-shared-among-callers)
@@ -184,7 +184,7 @@ batch | false | send calls that arrive at the same time as one JSON-RPC batch; c
 trust_results | false | pass on results without checking them against the output schemas of their methods
 calls | single | where calls are sent: `single` (all calls to `url`) or `per_tool` (each call to the URL of its tool, as with Drupal's `jsonrpc_mcp`); `per_tool` cannot be used with WebSocket or `batch`
 tool_path | | path of the URL of a tool, if `calls` is `per_tool`; the default is the path of `url`, without `/jsonrpc` at its end, plus `/mcp/tools/{id}`
-null_is_absent | false | leave out an optional parameter if its value is null and its schema does not allow null; if `false`, a call with such a value is refused, unless the parameters are sent as `either` or `position-null` (see `params`)
+null_is_absent | false | what happens to an optional parameter whose value is null, if its schema does not allow null: `true` (the parameter is left out) or `false` (the call is refused). With `params = "either"` and `params = "position-null"`, the parameter is left out in both cases
 trust_errors | false | pass on the text of errors with the code -32603, and of responses that are not JSON-RPC; if `false`, the text is only logged
 ca_file | | file with PEM certificates of authorities to trust, in addition to those of the system"#,
 );

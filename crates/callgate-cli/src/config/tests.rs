@@ -27,7 +27,8 @@ fn the_reference_of_the_configuration_is_up_to_date() {
          variable that the table names, or in the file. The file is `callgate.toml` in the working directory, or the file that \
          `--config` or `CALLGATE_CONFIG` names. Some keys can also be set with an option of a command, such as `--listen` for \
          `listen`; [command-line.md](command-line.md) lists the options. If a key is set several times, the option takes \
-         precedence over the variable, and the variable over the file. An unknown key is an error.\n\n\
+         precedence over the variable, and the variable over the file. For `open_methods` and `limits.*`, a \
+         [setting](mcp.md#settings) of the registry takes precedence over all of these. An unknown key is an error.\n\n\
          | key | variable | default | meaning |\n| --- | --- | --- | --- |\n",
     );
     for Key { name, default, meaning } in KEYS.iter() {

@@ -132,7 +132,7 @@ fn earlier_spellings_of_commands_still_work() {
 }
 
 #[test]
-fn list_and_show_commands_print_json() {
+fn grants_are_listed_as_a_table_and_every_list_and_show_prints_json() {
     let dir = TestDirectory::migrated();
     dir.ok(&["user", "add", "ada", "--role", "editors"]);
     dir.ok(&["section", "add", "content"]);

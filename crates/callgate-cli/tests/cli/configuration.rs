@@ -212,8 +212,8 @@ fn a_page_size_below_the_number_of_tools_causes_a_warning() {
     }
     dir.ok(&["method", "add", "c.get", "--read-only", "--hidden"]);
     let stderr = |size: &str| dir.run(&["setting", "set", "mcp_page_size", size]).stderr();
-    let warning = "warning: there are 2 tools, and many clients read only the first page: a caller who may use more \
-                   than 1 tools does not see all of them\n";
+    let warning = "warning: a page has at most 1 of the 2 tools, and many clients read only the first page, so they \
+                   do not see the other tools\n";
     assert_eq!(stderr("1"), format!("mcp_page_size=1\n{warning}"));
     assert_eq!(stderr("2"), "mcp_page_size=2\n");
 }

@@ -154,7 +154,7 @@ fn a_held_change_waits_for_approval() {
     insta::assert_debug_snapshot!(dir.run(&["import", "approve", "pets", digest]).failure());
     insta::assert_debug_snapshot!(dir.run(&["import", "approve", "cats", digest]).failure());
     let log = stop_and_read_log(server);
-    let command = format!("approve with `callgate import approve pets {digest}`:\n+ pet.get()");
+    let command = format!("approve with `callgate import approve pets {digest}`):\n+ pet.get()");
     assert!(log.contains(&command), "{log}");
 }
 

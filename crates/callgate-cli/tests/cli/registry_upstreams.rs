@@ -232,7 +232,7 @@ fn upstreams_in_the_registry_are_refused_unless_the_configuration_allows_them() 
     let (_, stderr) = dir.run(&set).failure();
     insta::assert_snapshot!(stderr.replace(&service.address.to_string(), "ADDRESS"), @r#"
     callgate: upstream `default`: `registry_upstreams` in the configuration does not allow the target `ADDRESS`, the variable `ITEMS_SECRET`, the file `ca/a.pem`
-    hint: set in callgate.toml, for every server of this registry:
+    hint: set in the callgate.toml of every server that uses this registry:
     [registry_upstreams]
     targets = "ADDRESS"
     variables = "ITEMS_SECRET"

@@ -56,7 +56,7 @@ pub(super) fn needs(auth: Option<&Value>) -> Result<Option<Vec<(String, Required
     Ok(Some([authenticated].into_iter().chain(scopes.into_iter().map(section)).collect()))
 }
 
-/// Returns the names of scopes. PHP encodes a list with gaps as a map.
+/// Returns the names of scopes. They can be the values of a map, because PHP encodes a list with gaps as a map.
 fn scopes(scopes: Option<&Value>) -> Result<Vec<&str>, String> {
     let all: Vec<&Value> = match scopes {
         None | Some(Value::Null) => Vec::new(),

@@ -1,4 +1,5 @@
-//! The methods of `jsonrpc_discovery`. Versions of the module differ. All versions omit false and empty values.
+//! The methods of `jsonrpc_discovery`. Versions of the module write them in different formats. All versions omit
+//! false and empty values.
 
 use callgate::model::ParamStyle;
 use callgate_registry::MethodRow;
@@ -41,7 +42,7 @@ pub(super) fn proposal(method: &Value) -> Result<Proposal, String> {
     Ok(Proposal::new(row, None))
 }
 
-/// Returns a member of `attributes`, or a member of the part itself.
+/// Returns a member of a method or a parameter: the one in its `attributes`, or else its own.
 fn attribute<'v>(part: &'v Value, key: &str) -> Option<&'v Value> {
     part.get("attributes").and_then(|attributes| attributes.get(key)).or_else(|| part.get(key))
 }

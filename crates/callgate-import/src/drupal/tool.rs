@@ -51,7 +51,8 @@ pub(super) fn proposal(tool: &Value) -> Result<Proposal, String> {
     Ok(Proposal { needs, ..Proposal::new(row, safety) })
 }
 
-/// Returns a schema of the tool. PHP encodes an empty schema as a list.
+/// Returns a schema of the tool. An empty list means that there is no schema, because PHP encodes an empty map as a
+/// list.
 fn schema_of(tool: &Value, key: &str) -> Result<Option<Value>, String> {
     match tool.get(key) {
         Some(schema @ Value::Object(_)) => Ok(Some(schema.clone())),

@@ -92,7 +92,7 @@ fn method(row: &MethodRow, needs: &RequiredSections) -> anyhow::Result<ManifestM
     })
 }
 
-/// Parses the name of a variant.
+/// Parses a column that contains the name of an enum variant.
 fn variant<T: DeserializeOwned>(column: &str, text: &str, expected: &str) -> anyhow::Result<T> {
     serde_json::from_value(json!(text))
         .map_err(|_| anyhow!("unknown `{column}` value `{text}`; expected {expected}"))

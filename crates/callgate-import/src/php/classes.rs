@@ -11,7 +11,7 @@ use super::evaluate::evaluate;
 use super::syntax::{Class, Kind, Property, argument, short};
 use super::types;
 
-/// Maximum number of parents and traits of a class.
+/// Maximum number of classes and traits from which the properties of a class are read.
 const MAX_PARENTS: usize = 64;
 /// Maximum number of classes.
 const MAX_CLASSES: usize = 10_000;
@@ -43,8 +43,9 @@ fn classes_in(ty: &TypeExpr) -> Vec<String> {
     names
 }
 
-/// Returns the properties with `JsonProperty`. If there are none, returns the public properties, or else those of the
-/// constructor. For each property, returns its type and its form in the registry.
+/// Returns the properties with `JsonProperty`. If there are none, returns the public properties. If there are none
+/// of these either, returns the properties that the constructor declares. For each property, returns its type and
+/// its form in the registry.
 fn fields<'t>(reader: &mut Reader<'t>, class: &'t Class) -> Option<Vec<(TypeExpr, Value)>> {
     if class.kind != Kind::Class {
         return None;

@@ -22,7 +22,7 @@ const MAX_NOTES: usize = 40;
 pub(super) struct Reader<'t> {
     pub(super) symbols: &'t Symbols,
     pub(super) notes: Vec<String>,
-    /// Number of notes above the limit.
+    /// Number of notes that the report omits, because there are more than [`MAX_NOTES`].
     pub(super) omitted_notes: usize,
     /// Types of parameters and results.
     pub(super) types: Vec<TypeExpr>,
@@ -81,8 +81,8 @@ impl<'r, 't> MethodReader<'r, 't> {
         self.reader.note(format!("note: {file}:{line} `{id}`: {note}"));
     }
 
-    /// Returns the value of an expression. Returns `None` if it is not constant, or if the constants of the method
-    /// together are too large.
+    /// Returns the value of an expression. Returns `None` if the expression is not constant, or if all values that were
+    /// read for this method are too large together.
     pub(super) fn value(&self, expression: &Expression) -> Option<Value> {
         let value = evaluate(self.context, expression)?;
         let bytes_left = self.bytes_left.get();

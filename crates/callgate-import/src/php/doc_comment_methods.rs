@@ -65,7 +65,7 @@ impl MethodReader<'_, '_> {
     }
 }
 
-/// Returns the sections in `@section` tags. These tags specify no masks.
+/// Returns the sections in `@section` tags. The tags specify no masks, so each mask depends on the safety of the method.
 fn sections(doc: &Docblock) -> Result<Option<Vec<(String, RequiredMask)>>, String> {
     if doc.mentions("@section") {
         return Err(

@@ -11,7 +11,7 @@ use super::syntax::{Class, Element, Expression, Kind, argument, short};
 const MAX_STEPS: usize = 100_000;
 /// Maximum nesting depth of an expression and of the constants that it uses.
 const MAX_DEPTH: usize = 200;
-/// Maximum total size of the strings, in bytes.
+/// Maximum total size of the strings that are created while an expression is evaluated, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
 
 /// Returns the value of an expression, or `None` if it is not constant or exceeds a limit.

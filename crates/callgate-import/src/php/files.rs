@@ -56,7 +56,7 @@ impl Files {
                 Err(error) if depth == 0 => return Err(error),
                 Err(error) => Err(format!("{error:#}")),
                 Ok(subdirectories) if depth == MAX_DEPTH && !subdirectories.is_empty() => {
-                    Err(format!("the directory is more than {MAX_DEPTH} levels deep"))
+                    Err(format!("the subdirectories are more than {MAX_DEPTH} levels deep"))
                 }
                 Ok(subdirectories) => Ok(subdirectories),
             };

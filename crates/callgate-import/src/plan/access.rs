@@ -61,8 +61,8 @@ fn holder_ids(proposal: &AccessProposal, id: impl Fn(GrantHolder) -> Option<i64>
     proposal.grants.iter().filter_map(|grant| id(grant.holder)).collect()
 }
 
-/// Returns the grants on sections on which a holder has no grant yet. If there are several grants on one section,
-/// returns the lowest.
+/// Returns the grants of the source, except those on a section on which the user or role already has a grant. If
+/// the source has several grants of a user or role on one section, returns the lowest.
 fn missing_grants(
     proposal: &AccessProposal,
     rows: &AccessRows,

@@ -9,8 +9,10 @@ pub(crate) fn columns() -> impl Iterator<Item = &'static MethodColumn> {
     MethodRow::COLUMNS.iter().filter(|column| !matches!(column.name, "sections" | "upstream"))
 }
 
-/// Returns the group of a column. A change of one column counts as a change of its whole group: for example, a schema
-/// replaces parameters. Returns an empty list for a column without a group.
+/// Returns the group of a column, or an empty list for a column without a group.
+///
+/// The columns of a group describe the same thing: for example, `params` and `input_schema` both describe the
+/// parameters. So a change of one column counts as a change of its whole group.
 pub(super) fn group(column: &str) -> &'static [&'static str] {
     const GROUPS: [&[&str]; 3] = [
         &["params", "params_types", "defaults", "input_schema"],

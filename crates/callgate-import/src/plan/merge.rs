@@ -18,7 +18,7 @@ pub(super) struct Registry<'a> {
     pub(super) options: &'a ImportOptions,
     /// Rows by id. If several rows have the same id, this is the first one, which is served.
     pub(super) methods: HashMap<&'a str, &'a MethodRow>,
-    /// Notes of imports, by upstream and id.
+    /// For each method, what the last import of it recorded for later imports, by upstream and id.
     pub(super) written: HashMap<(&'a str, &'a str), &'a ImportRow>,
     pub(super) needs: RequiredSectionsByKey,
     pub(super) by_action: HashMap<(String, String), Vec<&'a MethodRow>>,
@@ -146,13 +146,15 @@ impl<'a> Registry<'a> {
         })
     }
 
-    /// Returns an id that differs from this one only in case. Both would share their actions.
+    /// Returns an id that differs from this one only in case. Both methods would share their actions, because
+    /// actions are matched to methods without regard to case.
     fn differs_in_case(&self, id: &str) -> Option<&'a str> {
         let other = self.by_lower_case_id.get(&id.to_ascii_lowercase()).copied()?;
         (other != id && !self.methods.contains_key(id)).then_some(other)
     }
 
-    /// Checks that no method of another upstream shares the actions but requires different sections.
+    /// Checks that no method of another upstream has the same actions as this one but requires other sections than
+    /// `claimed`.
     fn check_actions(&self, row: &MethodRow, claimed: &RequiredSections) -> Result<(), String> {
         let rows = self.by_action.get(&row.action_key()).into_iter().flatten();
         let mut others = rows.filter(|other| other.upstream_name() != row.upstream_name());
@@ -210,8 +212,10 @@ fn merge_columns(
     (row, changes, overridden)
 }
 
-/// Returns `true` if a person has changed a column since the last import. If no import has recorded a value, parameters
-/// and results count as unchanged, and all other columns as changed by a person.
+/// Returns `true` if a person has changed a column since the last import.
+///
+/// If no import has recorded its value, a column in a [`group`] counts as unchanged. Any other column then counts
+/// as changed, unless it is empty.
 pub(super) fn is_overridden(column: &str, row: &MethodRow, last: Option<&Written>) -> bool {
     let value = |name: &str| {
         columns().find(|other| other.name == name).and_then(|other| other.get(row).as_deref())

@@ -75,7 +75,8 @@ impl ImportedMethod {
         overrides
     }
 
-    /// Undoes an override of a row. If the column is `sections`, returns the required sections to write.
+    /// Undoes an override of a row. If the column is `sections`, also returns the requirement of
+    /// the method, which the caller must write to the registry.
     pub fn reset(
         &self,
         row: &mut MethodRow,

@@ -38,7 +38,7 @@ pub struct Report {
     pub lines: Vec<Line>,
     /// Digest that identifies the change; `None` if nothing changes.
     pub digest: Option<String>,
-    /// Whether only the notes for later imports change.
+    /// Whether the import changes nothing but the values that are recorded for later imports.
     pub(crate) has_only_notes: bool,
 }
 
@@ -165,7 +165,8 @@ impl Report {
         }
         if open > 0 {
             self.note(format_args!(
-                "note: every caller, even without a token, can call {}, since no section is required; `--section` adds one",
+                "note: no section is required for {}, so every caller, even without a token, can call such a \
+                 method unless `open_methods` or `require_auth` forbids it; `--section` adds a section",
                 counted(open, "method")
             ));
         }
@@ -308,7 +309,8 @@ fn params(schema: Option<&str>, params: Option<&str>) -> String {
     names.join(", ")
 }
 
-/// Returns `true` if a parameter that is written as an object is optional. A signature has its own notation for this.
+/// Returns `true` if a parameter that is written as an object is optional. A parameter that is written as text
+/// already shows this, as in `int $limit = 10`.
 fn is_optional(entry: &Value) -> bool {
     entry.get("optional") == Some(&Value::Bool(true)) || entry.get("default").is_some()
 }

@@ -30,7 +30,7 @@ pub(super) struct MergedSections {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeepReason {
     Overridden,
-    /// Another kind of source requires more.
+    /// Another kind of source requires more than this source.
     OtherKind,
 }
 
@@ -78,9 +78,10 @@ impl MergedSections {
     }
 }
 
-/// Returns required sections with masks. If the source specifies no mask, the mask in the registry is kept. There is
-/// one exception: if an import from the same kind of source wrote the mask, and the safety of the method now requires
-/// more, the mask is raised.
+/// Returns required sections with masks. If the source specifies no mask for a section, the mask in the registry is
+/// kept. There are two exceptions. If the registry has no mask, the safety of the method determines the mask. If an
+/// import from the same kind of source wrote the mask, and the safety now requires a higher one, the mask is
+/// raised.
 fn with_masks(
     needs: &[(String, RequiredMask)],
     row: &MethodRow,

@@ -21,7 +21,7 @@ pub(super) struct Written {
     /// The kind of source that specified the sections. Another kind may have written the other values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sections_by: Option<String>,
-    /// Style of the parameters that `--params-by` set for the whole source.
+    /// Value of `--params-by`, which applies to the whole source: how parameters are sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) source_params_by: Option<String>,
     /// Other sources of the same kind that have the method too.

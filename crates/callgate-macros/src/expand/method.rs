@@ -35,7 +35,8 @@ pub(super) fn expand(item: &Item<'_>, description: &TokenStream) -> TokenStream 
     }
 }
 
-/// Returns `true` if an argument has serde aliases. The schema of the argument does not declare aliases.
+/// Returns `true` if an argument has serde aliases. The schema does not declare aliases, so the method must then
+/// allow unknown arguments.
 fn has_aliases(signature: &Signature) -> bool {
     let mut attributes = signature.arguments().flat_map(|argument| &argument.attributes);
     let is_alias = |ident: &Ident| ident == "alias";

@@ -66,7 +66,8 @@ pub(crate) fn plugin(attribute: &TokenStream, item: &TokenStream) -> TokenStream
     }
 }
 
-/// Removes the attribute from a function. Returns the statement that adds the function to the plugin.
+/// Removes `#[method]`, `#[prompt]` or `#[resource]` from a function. Returns the statement that adds the function
+/// to the plugin.
 fn add_statement(
     function: &mut ImplItemFn,
     parameters: &[String],

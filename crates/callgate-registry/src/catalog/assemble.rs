@@ -19,7 +19,7 @@ use callgate::model::{
 use crate::catalog::definition;
 use crate::rows::{ActionRow, CatalogRows, MethodRow, SettingRow, TypeRow, action_key, non_empty};
 
-/// Which methods are tools if their row does not specify this.
+/// Specifies which methods are tools, except for methods whose row specifies it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Exposure {
     /// All methods, as in Festi.
@@ -108,7 +108,7 @@ struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// Returns the context and the classes with an invalid definition.
+    /// Returns the context, and the names of the classes whose definition is invalid, each with its error.
     fn of(
         rows: &'a CatalogRows,
         assembly: &Assembly<'a>,

@@ -1,7 +1,8 @@
 //! Converts a row of `rpc_methods` into a [`Method`].
 //!
-//! `params` contains the names of parameters. `params_types`, if present, contains their types, because PHP's
-//! reflection reports only `array` where the doc comment has `int[]`. Both are JSON arrays.
+//! `params` is a JSON array of parameters: names, PHP signatures such as `int $id`, or objects. `params_types`, if
+//! present, is a JSON array of their types. The types have a column of their own, because they can be more exact than
+//! the signatures: where a doc comment in PHP has `int[]`, the signature has only `array`.
 
 #[cfg(test)]
 mod tests;
@@ -148,7 +149,7 @@ struct ParamObject {
     default: Option<Value>,
 }
 
-/// Deserializes `null` as a default value.
+/// Deserializes a default value. `null` in the JSON means that the default is `null`, not that there is none.
 fn null_as_value<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Value>, D::Error> {

@@ -72,8 +72,8 @@ pub(super) const FLAG: ColumnType =
     column_type(Kind::Flag, ["INTEGER", "BOOLEAN", "BOOLEAN", "BIT"]);
 pub(super) const TIME: ColumnType =
     column_type(Kind::Time, ["INTEGER", "TIMESTAMPTZ(0)", "DATETIME", "DATETIME2"]);
-/// At most 255 characters. SQL Server counts UTF-16 units: 255 characters can need 510 units, but index keys have room
-/// for only 420 units.
+/// A name of at most 255 characters. SQL Server counts UTF-16 units, of which 255 characters can need 510. Its
+/// index keys have room for only 420, so this is the maximum length there.
 pub(super) const NAME: ColumnType = column_type(Kind::Text, bytewise!(255, 420));
 /// Generated lower-case column, for an index in MySQL and MariaDB. SQLite and PostgreSQL index an expression instead.
 /// In SQL Server there is no such index: with an indexed generated column, SQL Server would refuse writers that have
@@ -118,7 +118,8 @@ const DEEP: &str = "JSON_VALID({}) OR \
     CHAR_LENGTH({}) - CHAR_LENGTH(REPLACE(REPLACE({}, '{', ''), '[', '')) > 30";
 pub(super) const DEEP_JSON: ColumnType =
     ColumnType { kind: Kind::Json, name: JSON_TYPE, check: ["", "", DEEP, "ISJSON({}) = 1"] };
-/// SQL Server accepts only objects and arrays as JSON.
+/// A JSON Schema. SQL Server's `ISJSON` accepts only objects and arrays, so `true` and `false` are checked
+/// separately.
 pub(super) const SCHEMA: ColumnType = ColumnType {
     kind: Kind::Schema,
     name: JSON_TYPE,

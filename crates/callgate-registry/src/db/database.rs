@@ -203,7 +203,7 @@ pub(crate) enum Purpose {
     /// operations compare the change counter before and after the reads.
     Read,
     /// Writes rows. First locks the counters of catalog and access. Plain SQL statements increment the same counters
-    /// through triggers. So all writers run one after the other.
+    /// through triggers, so transactions with this purpose and such statements run one after the other.
     Write,
     /// Writes tokens. Locks only the counter of tokens, so that a long import does not delay a revocation.
     Tokens,
@@ -264,12 +264,12 @@ pub(crate) trait Database: std::fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Moves all writes to the main database file.
+    /// In SQLite, moves writes from the write-ahead log to the database file. Otherwise does nothing.
     async fn checkpoint(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Fails if the database file was replaced.
+    /// Fails if the file of a SQLite database was replaced or removed.
     fn check(&self) -> Result<()> {
         Ok(())
     }

@@ -6,9 +6,9 @@
 //! | in a template | expands to |
 //! | --- | --- |
 //! | `{text c}`, `{int c}` | a column as text or as a number, also if SQLite stores another type |
-//! | `{seconds c}`, `{seconds now}` | a column of times, or the time, in seconds since 1970 |
+//! | `{seconds c}`, `{seconds now}` | a column of times, or the current time, in seconds since 1970 |
 //! | `{at}` | a [`Value::Time`] |
-//! | `{now}` | the time by the database's clock |
+//! | `{now}` | the current time by the database's clock |
 //! | `{name c}` | a column whose name is a keyword of SQL |
 //! | `{folded c}`, `{folded ?}` | a column of actions, or a value, in lower case |
 //! | `{limit n}` | after `ORDER BY`: the clause that limits the number of rows |
@@ -60,8 +60,8 @@ impl<'a> UpsertValue<'a> {
         }
     }
 
-    /// Returns the assignment of a column in an update. `old` is the value in the row. For [`Self::Highest`], `new`
-    /// occurs twice in the assignment.
+    /// Returns the assignment of a column in an update. `old` and `new` are SQL for the value in the row and the
+    /// value to write. For [`Self::Highest`], `new` occurs twice in the assignment.
     fn assignment(&self, name: &str, old: &str, new: &str) -> String {
         match self {
             Self::Highest(_) => {
@@ -76,7 +76,7 @@ impl<'a> UpsertValue<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Upsert<'a> {
     pub(crate) table: &'a str,
-    /// Key columns. They have a unique constraint with the same order.
+    /// Key columns. The table has a unique constraint with the same columns in the same order.
     pub(crate) keys: &'a [(&'a str, Value<'a>)],
     /// Columns that are always written.
     pub(crate) columns: &'a [(&'a str, UpsertValue<'a>)],

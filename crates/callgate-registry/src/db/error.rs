@@ -62,7 +62,7 @@ impl DatabaseError {
         Self::new(DatabaseErrorKind::Other, format!("unsupported column type `{name}`"))
     }
 
-    /// Returns `true` if another program holds a lock.
+    /// Returns `true` if another program holds a lock, or if the transaction was rolled back to end a deadlock.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self.kind, DatabaseErrorKind::Busy | DatabaseErrorKind::Deadlock)
     }
@@ -72,7 +72,7 @@ impl DatabaseError {
         self.kind == DatabaseErrorKind::Deadlock
     }
 
-    /// Returns a remedy, unless the message already suggests one.
+    /// Returns a remedy, or `None` if none is known.
     pub fn advice(&self) -> Option<&'static str> {
         Some(match self.kind {
             DatabaseErrorKind::Busy | DatabaseErrorKind::Deadlock => {

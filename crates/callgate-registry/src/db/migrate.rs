@@ -17,7 +17,7 @@ use crate::db::url::DatabaseUrl;
 /// Name of the row in `callgate_meta` that contains the table names.
 const TABLE_NAMES_KEY: &str = "tables";
 
-/// Maximum number of attempts while other programs migrate.
+/// Maximum number of attempts to migrate in SQL Server while other programs migrate.
 const MAX_ATTEMPTS: usize = 5;
 
 struct Step {
@@ -29,15 +29,15 @@ struct Step {
 /// The migrations. Before the first release, a change of the first migration also changes its name, so that registries
 /// of earlier builds are recognised.
 const STEPS: [Step; 1] = [Step { version: NEWEST, name: "tables", sql: schema::script }];
-/// Newest version.
+/// Version of the newest migration.
 const NEWEST: i64 = 1;
 
 /// A migration that has not been applied yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingMigration {
-    /// Id.
+    /// Number of the migration.
     pub version: i64,
-    /// Name.
+    /// Name of the migration.
     pub name: &'static str,
     /// SQL, with all table names filled in. Also inserts the row that records the migration.
     pub sql: String,

@@ -74,7 +74,7 @@ pub(crate) struct Table {
     comment: &'static str,
     /// Name, in braces if it is configured.
     pub(crate) name: &'static str,
-    /// Part of the names of constraints and triggers.
+    /// Short name of the table, which is a part of the names of its constraints and triggers.
     short: &'static str,
     columns: &'static [Column],
     /// Columns of the primary key; if it is `id`, the database assigns ids.
@@ -203,8 +203,8 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        comment: "`rpc_method` is not unique, so that an import keeps duplicates; a duplicate is \
-                quarantined with a reason. `remote_name` is the name at the service; null means the id. `params_by` is the style of the \
+        comment: "`rpc_method` is not unique. If two rows have the same id, the second is \
+                quarantined. `remote_name` is the name at the service; null means the id. `params_by` is the style of the \
                 parameters; null means that of the upstream.",
         name: "{rpc_methods}",
         short: "rpc_methods",
@@ -377,7 +377,7 @@ pub(crate) const TABLES: &[Table] = &[
         ..TABLE
     },
     Table {
-        comment: "Counters that every change increments, even a change by plain SQL; servers poll the counters. Sessions and \
+        comment: "Counters of changes, including changes by plain SQL; servers poll the counters. Sessions and \
                 messages are numbered by their counters.",
         name: "callgate_revisions",
         short: "revisions",

@@ -42,7 +42,7 @@ impl TryFrom<StoredTableNames> for TableNames {
 )]
 pub struct TableNameError(String);
 
-/// Tables whose names have the prefix.
+/// Tables whose names begin with the configured prefix.
 const PREFIXED: [&str; 5] = [
     "sections",
     "section_actions",

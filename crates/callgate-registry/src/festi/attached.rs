@@ -71,7 +71,7 @@ impl Attached {
         Ok(Self { poller, options, polling: OnceLock::new() })
     }
 
-    /// Returns the ids in the overlay that do not exist in the database.
+    /// Returns the ids of methods that the overlay changes but that do not exist in the database.
     pub(crate) async fn unused_overlays(&self) -> Result<Vec<String>> {
         let Self { poller, options, .. } = self;
         if options.overlay.methods.is_empty() {

@@ -54,7 +54,7 @@ pub struct FestiRows {
 
 /// Reads a consistent state of a Festi database with these table names.
 ///
-/// Fails if the user may not read the tables that protect methods.
+/// Fails if the database user may not read the tables that protect methods.
 pub async fn read_festi(
     url: &DatabaseUrl,
     options: &DatabaseOptions,

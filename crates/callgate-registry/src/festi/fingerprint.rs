@@ -14,8 +14,10 @@ use crate::db::dialect::Dialect;
 /// Fingerprints by table.
 pub(crate) type Fingerprints = HashMap<FestiTable, u64>;
 
-/// Returns one statement that reads the fingerprints of tables, or `None` if no table exists. Each row has the index of
-/// a table and a value to add. The row of users also has the value of tokens, which are in the same table.
+/// Returns one statement that reads the fingerprints of tables, or `None` if no table exists.
+///
+/// Each row of the result has the index of a table, and a value whose hash [`sum`] adds to the table's fingerprint.
+/// Rows for the table of users can also have a value for tokens, which are in the same table.
 pub(super) fn statement(
     tables: &[FestiTable],
     layout: &Layout,

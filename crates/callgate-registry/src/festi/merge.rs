@@ -18,7 +18,7 @@ use crate::rows::{
 /// Changes of Festi's methods that are configured in a file.
 #[derive(Debug, Clone, Default)]
 pub struct Overlay {
-    /// Changed columns by method. Unknown ids are ignored.
+    /// A row for each changed method, with the changed columns. Rows with unknown ids are ignored.
     pub methods: Vec<MethodRow>,
     /// Definitions of classes.
     pub types: Vec<TypeRow>,
@@ -72,7 +72,7 @@ pub(super) fn methods(
     merged
 }
 
-/// Returns Festi's row with defaults and the overlay of the file.
+/// Returns Festi's row of a method, completed with defaults and changed by the overlay of the file.
 pub(super) fn base(
     festi: MethodRow,
     file: Option<&MethodRow>,
@@ -208,7 +208,7 @@ pub(super) fn settings(festi: Vec<SettingRow>, registry: Vec<SettingRow>) -> Vec
     festi.into_iter().chain(registry).collect()
 }
 
-/// Merges classes. The registry's classes take precedence.
+/// Merges classes. The registry's classes take precedence over those of the overlay in the file.
 fn types(registry: Vec<TypeRow>, file: &[TypeRow]) -> Vec<TypeRow> {
     let names: HashSet<String> = registry.iter().map(|row| row.name.clone()).collect();
     let file = file.iter().filter(|row| !names.contains(&row.name)).cloned();

@@ -13,7 +13,8 @@ use crate::festi::fingerprint::Fingerprints;
 use crate::festi::layout::{FestiTable, Layout};
 use crate::rows::ChangeCounters;
 
-/// Number of low bits for the registry's own change counter. The polled counter uses the bits above.
+/// Number of low bits of a combined counter that contain the registry's own change counter. The bits above contain
+/// the counter of polled changes.
 const REGISTRY_BITS: u32 = 40;
 
 /// Tables of the catalog.
@@ -44,7 +45,7 @@ impl Default for PollIntervals {
     }
 }
 
-/// Time by which a poll begins earlier, to allow for its duration.
+/// Time by which a poll begins before its interval has passed, so that the poll can end in time.
 const SLACK: Duration = Duration::from_millis(250);
 
 /// Combines a change counter of the registry with a counter of polled changes.

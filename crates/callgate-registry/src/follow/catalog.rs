@@ -110,8 +110,8 @@ impl CatalogSource {
         new_names
     }
 
-    /// Stores tool names. Returns the catalog's change counter before and after the write, unless another program
-    /// changed it in between.
+    /// Stores tool names. Returns the catalog's change counter before and after the write. Returns `None` if the
+    /// write fails, or if another program changed the counter in between.
     pub(super) async fn store_names(&self, names: &[(i64, String)]) -> Option<(i64, i64)> {
         let storing = self.store.inner.store_tool_names(names);
         self.store.write(STORE_NAMES_TIMEOUT, storing).await.unwrap_or_else(|error| {

@@ -14,7 +14,7 @@ use crate::store::Store;
 #[derive(Debug, Clone, Default)]
 pub struct UserCredentials {
     current: Arc<ArcSwap<ByUpstream>>,
-    /// Store for credentials that an authorization server replaced.
+    /// Store for new credentials that an authorization server issues in place of old ones.
     store: Option<Arc<dyn Store>>,
 }
 
@@ -22,7 +22,8 @@ pub struct UserCredentials {
 type ByUpstream = HashMap<String, HashMap<i64, Secret>>;
 
 impl UserCredentials {
-    /// Creates empty credentials. Replaced credentials are written to `store`.
+    /// Creates empty credentials. If an authorization server replaces a credential, the new one is written to
+    /// `store`.
     pub fn stored_in(store: Arc<dyn Store>) -> Self {
         Self { current: Arc::default(), store: Some(store) }
     }

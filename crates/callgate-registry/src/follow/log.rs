@@ -11,14 +11,14 @@ use crate::store::StoreError;
 
 /// Maximum number of problems that are logged at once.
 pub(super) const MAX_LOGGED: usize = 20;
-/// Minimum interval between log entries about changed reasons.
+/// Minimum interval between log entries about why the registry is unavailable, if the reason changes.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
 /// State of the log. Ensures that each failure is logged once.
 #[derive(Debug, Default)]
 pub(super) struct FailureLog {
     state: RegistryState,
-    /// The last reason, and the time at which it was logged.
+    /// The last logged reason why the registry is unavailable, and the time at which the reason was logged.
     reason: Option<(String, Instant)>,
     catalog: Option<String>,
 }

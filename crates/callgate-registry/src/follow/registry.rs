@@ -1,9 +1,9 @@
 //! A registry, and the tasks that keep a server up to date with it.
 //!
-//! Counters in the database change with every write of any program. The counters are read every 250 ms in one query
-//! ([`super::follower`]). After a change, access and settings are read immediately, and the catalog is built in a task
-//! ([`super::catalog`]). Maintenance runs in another task ([`super::maintenance`]). If the registry is unavailable, the
-//! last snapshots stay in use.
+//! Every write that servers must read increments counters in the database, even a write by another program. The
+//! counters are read every 250 ms in one query ([`super::follower`]). After a change, access and settings are read
+//! immediately, and the catalog is built in a task ([`super::catalog`]). Maintenance runs in another task
+//! ([`super::maintenance`]). If the registry is unavailable, the last snapshots stay in use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,9 +32,9 @@ use super::maintenance::Maintenance;
 
 /// Default maximum age of the key that signs sessions.
 const MAX_KEY_AGE: Duration = Duration::from_hours(24 * 30);
-/// Time limit for recording token uses.
+/// Time limit for writing when tokens were last used.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
-/// Number of token uses per statement.
+/// Maximum number of tokens whose time of last use one SQL statement writes.
 const FLUSH_BATCH: usize = 1_000;
 
 /// A registry that servers can follow.
@@ -77,7 +77,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Creates a registry in a store.
+    /// Creates a registry with the rows of a store.
     pub fn new(store: Arc<dyn Store>) -> Self {
         let credentials = UserCredentials::stored_in(Arc::clone(&store));
         Self {
@@ -91,7 +91,7 @@ impl Registry {
         }
     }
 
-    /// Sets which methods are tools if their row does not specify this.
+    /// Sets which methods are tools, except for methods whose row specifies it.
     #[must_use]
     pub fn exposure(mut self, exposure: Exposure) -> Self {
         self.exposure = exposure;
@@ -201,7 +201,7 @@ pub struct Following {
 }
 
 impl Following {
-    /// Stops following the registry, records pending token uses, and ends the lease.
+    /// Stops following the registry, writes when tokens were last used, and ends the lease.
     pub async fn end(mut self) {
         self.tasks.abort_all();
         if !self.authenticator.store().is_unavailable() {
@@ -211,7 +211,7 @@ impl Following {
     }
 }
 
-/// Records token uses. Keeps the uses that could not be written.
+/// Writes when tokens were last used. Times that could not be written are kept for the next call.
 pub(super) async fn flush_uses(authenticator: &TokenAuthenticator) {
     let store = authenticator.store();
     let uses = authenticator.uses();

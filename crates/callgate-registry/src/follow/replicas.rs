@@ -53,7 +53,8 @@ impl Replicas {
         }
     }
 
-    /// Skips messages about calls before this server started. Must be called once, before serving.
+    /// Skips all messages that are already stored, because none of them is about a call on this server. Must be
+    /// called once, before serving.
     pub(super) fn begin(&mut self, counters: &ChangeCounters) {
         self.last_message = counters.messages;
     }

@@ -44,7 +44,7 @@ impl SqlStore {
         }
     }
 
-    /// Returns the ids in the overlay that do not exist in the attached database.
+    /// Returns the ids of methods that the overlay changes but that do not exist in the attached database.
     pub async fn unused_overlays(&self) -> Result<Vec<String>> {
         match &self.festi {
             Some(festi) => Ok(festi.unused_overlays().await?),

@@ -44,7 +44,7 @@ pub struct CopyReport {
 }
 
 impl CopyReport {
-    /// Returns `true` if source and target are equal. If not, nothing was written.
+    /// Returns `true` if source and target are equal. If it returns `false`, nothing was written.
     pub fn is_finished(&self) -> bool {
         !self.source_changed && self.tables.iter().all(|table| table.is_equal)
     }
@@ -130,7 +130,7 @@ pub async fn copy(
     let target_sums = checksums(&mut transaction).await.map_err(to_error)?;
     let now = from.change_counters().await.map_err(from_error)?;
     let report = CopyReport {
-        source_changed: !counters_are_equal(&before, &now),
+        source_changed: !copied_counters_are_equal(&before, &now),
         ..compare(&to, &sums, &target_sums)
     };
     if report.is_finished() {
@@ -183,7 +183,7 @@ fn check_empty(
 }
 
 /// Compares the counters, except those of sessions and messages, which change while a server runs.
-fn counters_are_equal(before: &ChangeCounters, now: &ChangeCounters) -> bool {
+fn copied_counters_are_equal(before: &ChangeCounters, now: &ChangeCounters) -> bool {
     let without_sessions = |change_counters: &ChangeCounters| ChangeCounters {
         sessions: 0,
         messages: 0,

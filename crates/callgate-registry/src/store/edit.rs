@@ -30,8 +30,8 @@ fn map_duplicate(error: DatabaseError, entity: Entity, name: &str) -> StoreError
 }
 
 impl SqlStore {
-    /// Adds a method with its required sections. Fails if a method with the same plugin and function has different
-    /// actions.
+    /// Adds a method with its required sections. Fails if another method has the same plugin and function, and its
+    /// required sections are not `needs`. Does not fail for this reason if `needs` is empty.
     pub async fn add_method(&self, row: &MethodRow, needs: &[(String, Mask)]) -> Result<()> {
         if let Some(festi) = &self.festi
             && festi.method(&row.rpc_method).await?.is_some()
@@ -313,7 +313,8 @@ impl SqlStore {
         .await
     }
 
-    /// Adds required sections of an attached database to the registry, so that actions can refer to them.
+    /// Adds to the registry the required sections that exist in the attached database, so that the registry's
+    /// actions can refer to them.
     async fn ensure_required_sections(&self, needs: &[(String, Mask)]) -> Result<()> {
         let Some(festi) = self.festi.as_ref().filter(|_| !needs.is_empty()) else { return Ok(()) };
         let existing = festi.section_idents().await?;

@@ -14,7 +14,8 @@ use crate::store::{Import, ImportAccess, ImportChange};
 use crate::store::{Result, StoreError};
 
 impl SqlStore {
-    /// Writes the changes of an import. Writes nothing if the registry has changed since the changes were computed.
+    /// Writes the changes of an import. Fails and writes nothing if the registry has changed since the changes were
+    /// computed.
     pub async fn import(&self, import: &Import) -> Result<()> {
         let mut transaction = self.database.begin(Purpose::Write).await?;
         if transaction.change_counter("catalog").await? != registry_part(import.change_counter) {

@@ -64,7 +64,8 @@ impl SqlStore {
         Ok(rows.into_iter().map(T::from_row).collect::<db::Result<_>>()?)
     }
 
-    /// Returns the rows with this id, in order. If there is more than one, lint reports an error.
+    /// Returns the rows of methods with this id, in order. If there is more than one, `callgate lint` reports an
+    /// error.
     pub async fn methods_with_id(&self, id: &str) -> Result<Vec<MethodRow>> {
         let template = format!("{} WHERE rpc_method = ? ORDER BY id", methods(self.dialect()));
         let rows = self.read(&template, &[id.into()]).await?;

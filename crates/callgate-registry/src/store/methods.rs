@@ -52,7 +52,7 @@ fn action_columns<'a>(plugin: &'a str, method: &'a str, section: i64) -> [(&'a s
 }
 
 impl Transaction<'_> {
-    /// Returns the id of a section. Adds the row of the built-in section if it is missing.
+    /// Returns the id of a section. If it is the built-in section `authenticated`, adds its row if that is missing.
     pub(super) async fn section_id(&mut self, ident: &str) -> Result<i64> {
         if ident == Section::authenticated().as_str() {
             self.ensure_section(ident, ident, 6.into()).await?;
@@ -125,8 +125,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Deletes methods, and the actions that no other method shares. Otherwise these actions would apply to a later
-    /// method of the same name.
+    /// Deletes methods, and the actions that no other method shares. If these actions were kept, they would apply
+    /// to a later method of the same name.
     pub(super) async fn remove_methods(
         &mut self,
         is_removed: impl Fn(&MethodRow) -> bool + Send,
@@ -233,7 +233,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Returns the actions of a method. The query may return more rows, because databases fold case differently.
+    /// Returns the actions of a method. The query may also return actions of other methods, because databases fold
+    /// case differently. These are left out.
     async fn actions_of(&mut self, row: &MethodRow) -> Result<Vec<Action>> {
         let (plugin, method) = row.permission_key();
         let template =

@@ -14,7 +14,8 @@ const PACKAGE: &str = "postgresql";
 /// PostgreSQL.
 pub(super) struct Postgres;
 
-/// Returns the client in the directory of the server. The client on `PATH` may be a slow wrapper script.
+/// Returns `psql` from the directory of the program `postgres`, because `psql` on `PATH` may be a slow wrapper
+/// script.
 fn psql(tmp: &Path) -> Command {
     let server = debian(tmp, PACKAGE, "postgres");
     let program = fs::canonicalize(server.get_program());
@@ -75,8 +76,8 @@ impl Backend for Postgres {
         not_as_root(command)
     }
 
-    /// Reads `postmaster.pid`, because the port accepts connections before the server is ready. A killed server leaves
-    /// the file with its old process id.
+    /// Reads `postmaster.pid`, because the port accepts connections before the server is ready. Compares the
+    /// process id in the file, because a killed server leaves its file behind.
     fn is_ready(&self, directory: &Path, _: SocketAddr) -> bool {
         let read = |name| fs::read_to_string(directory.join(name)).unwrap_or_default();
         let (file, id) = (read("data/postmaster.pid"), read("pid"));

@@ -22,7 +22,7 @@ pub(super) const PASSWORD: &str = "s3cret:/@%";
 const ENCODED_PASSWORD: &str = "s3cret%3A%2F%40%25";
 /// User id of `nobody`, for servers that refuse to run as root.
 const NOBODY: u32 = 65534;
-/// Number of ports to try, because another process may bind a free port first.
+/// Number of ports to try. The first one may fail, because another process may bind it before the server does.
 const PORT_ATTEMPTS: usize = 5;
 
 /// A running database server. It stops when it is dropped.
@@ -69,7 +69,7 @@ pub(super) fn identity_files(directory: &Path) -> (PathBuf, PathBuf) {
 pub struct TestDatabase {
     /// URL with user and password.
     pub url: String,
-    /// Name in the server.
+    /// Name of the database on the server.
     pub name: String,
 }
 

@@ -1,7 +1,7 @@
 //! A server with SQL Server's protocol.
 //!
 //! Microsoft's server is not available on every platform, so tests of the driver use the `iridium_server` crate.
-//! `docs/operate/databases.md` lists what it does not support.
+//! `docs/operate/databases.md` lists what this crate does not support.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};

@@ -95,7 +95,7 @@ fn unpack(tmp: &Path, package: &str) -> PathBuf {
     root
 }
 
-/// `apt-get` with the system's package lists or with its own.
+/// `apt-get` with the system's package lists, or with separate lists for tests.
 #[derive(Default)]
 struct Apt {
     options: Vec<OsString>,

@@ -35,10 +35,10 @@ pub struct Caller {
     pub(crate) visible: Option<Arc<VisibleMethods>>,
 }
 
-/// A user of the registry. [`Caller`] has an example.
+/// An authenticated user. [`Caller`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// Id in the registry.
+    /// Unique id of the user. If there is a registry, the id in the registry.
     pub id: i64,
     /// Login name.
     pub name: String,
@@ -114,14 +114,14 @@ impl Caller {
         self.batch.as_ref().is_some_and(|batch| batch.is_full())
     }
 
-    /// Sets the time at which the credential expires. The caller's open streams end at that time.
+    /// Sets the time at which the caller's credential expires. The caller's open streams end at that time.
     #[must_use]
     pub fn with_expiry(mut self, expires_at: Option<SystemTime>) -> Self {
         self.expires_at = expires_at;
         self
     }
 
-    /// Returns the time at which the credential expires.
+    /// Returns the time at which the caller's credential expires.
     pub fn expires_at(&self) -> Option<SystemTime> {
         self.expires_at
     }

@@ -10,6 +10,8 @@ use thiserror::Error;
 use super::last_value_cache::LastValueCache;
 
 /// Identifier of a section of the application, such as `content`.
+///
+/// [`Requirement`](super::Requirement) has an example.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Section(Arc<str>);
 
@@ -21,8 +23,8 @@ impl Section {
         &self.0
     }
 
-    /// Returns the built-in section `@authenticated`. Every user has the mask read on it, and anonymous callers have no
-    /// grant on it. A method that requires read on this section is open to all authenticated users.
+    /// Returns the built-in section `@authenticated`. By default, every user has the mask read on it. Anonymous callers
+    /// have no grant on it. A method that requires read on this section is open to all authenticated users.
     pub fn authenticated() -> Self {
         static IDENT: LazyLock<Arc<str>> = LazyLock::new(|| AUTHENTICATED.into());
         Self(Arc::clone(&IDENT))
@@ -57,7 +59,7 @@ impl fmt::Display for Section {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Mask {
-    /// No permission. If a user's own grant is `None`, it overrides the grant of the role.
+    /// No permission. A user's own grant with this mask overrides the grant of the role.
     #[default]
     None = 0,
     /// Read.
@@ -98,6 +100,8 @@ impl Mask {
 }
 
 /// The text is not a mask.
+///
+/// Error of parsing a [`Mask`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{0}` is not a mask; expected none, read, write, execute, or 0, 2, 4, 6")]
 pub struct MaskError(String);
@@ -129,6 +133,8 @@ impl fmt::Display for Mask {
 }
 
 /// Permission of a caller on one section.
+///
+/// Returned by [`Grants::get`]. [`Requirement`](super::Requirement) has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
     /// The granted mask.
@@ -138,6 +144,8 @@ pub struct Grant {
 }
 
 /// Origin of a grant.
+///
+/// Part of a [`Grant`]. [`Requirement`](super::Requirement) has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrantSource {
     /// The user has the grant. It overrides grants of the other sources.

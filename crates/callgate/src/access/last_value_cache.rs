@@ -7,8 +7,8 @@ use arc_swap::ArcSwapOption;
 
 /// Keeps a weak reference to the last value that was computed from the data beside this cache.
 ///
-/// Requests that need the same value again do not have to hash the data. The type of the value is erased, because a
-/// higher layer defines the type.
+/// A request that needs the same value again finds it here. It does not have to hash the data in order to look up
+/// the value in a larger cache. The type of the value is erased, because a higher layer defines the type.
 #[derive(Debug, Default)]
 pub(crate) struct LastValueCache(ArcSwapOption<(u64, Weak<dyn Any + Send + Sync>)>);
 

@@ -11,7 +11,7 @@ const MAX_NUMBERED: usize = 65_536;
 /// Unused sets are dropped only if there are at least this many sets.
 const MIN_SHARED: usize = 64;
 
-/// A set of method ids, with one bit for each id that the service has ever listed.
+/// A set of method ids, with one bit for each id in [`BitNumbers`].
 #[derive(Clone)]
 pub(crate) struct MethodSet {
     numbers: Arc<BitNumbers>,

@@ -14,19 +14,21 @@ use super::shares::Principal;
 use super::tool_limits::LimitValue;
 use crate::wire::jsonrpc::RpcError;
 
-/// Maximum number of keys in a map. All further keys share one bucket.
+/// Maximum number of keys in a map of buckets. All further keys share one bucket.
 const MAX_KEYS: usize = 65_536;
 
-/// Maps with fewer keys than this number are not searched for full buckets.
+/// Full buckets are removed only from maps that have at least this many keys.
 const MIN_SWEPT_KEYS: usize = 1_024;
 
-/// Minimum interval between searches for full buckets, in nanoseconds.
+/// Minimum interval between two removals of the full buckets of a map, in nanoseconds.
 const SWEEP_INTERVAL: u64 = 1_000_000_000;
 
 /// Minimum interval between log lines about the same bucket, in nanoseconds.
 const LOG_INTERVAL: u64 = 60_000_000_000;
 
 /// The limit that refused a request.
+///
+/// Part of a [`RateLimited`]. [`RateLimits`](super::RateLimits) has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitScope {
     /// All requests of the caller.
@@ -54,6 +56,9 @@ impl fmt::Display for LimitScope {
 }
 
 /// A request that exceeds a rate limit. Nothing was run.
+///
+/// Part of a [`CallError::RateLimited`](crate::upstream::CallError::RateLimited). [`RateLimits`](super::RateLimits)
+/// has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "Too many requests: the limit of {scope} is {rate}. Nothing was run; try again in {retry_after} s."
@@ -61,7 +66,7 @@ impl fmt::Display for LimitScope {
 pub struct RateLimited {
     /// The limit that was exceeded.
     pub scope: LimitScope,
-    /// The rate of that limit.
+    /// The rate of the exceeded limit.
     pub rate: Rate,
     /// Seconds to wait, at least 1.
     pub retry_after: u64,

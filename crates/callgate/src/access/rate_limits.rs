@@ -16,6 +16,8 @@ pub(super) const SESSION_CHANGES: Rate = Rate { count: 30, unit: Unit::Minute, b
 pub(super) const NONE: &str = "none";
 
 /// A number of requests per unit of time: `100/s`, `10/min burst 20`, `5/h`.
+///
+/// Part of a [`RateLimit`]. [`RateLimits`] has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rate {
     count: u32,
@@ -76,6 +78,8 @@ impl fmt::Display for Rate {
 }
 
 /// The text is not a limit.
+///
+/// Error of parsing a [`Rate`], a [`RateLimit`] or [`ToolLimits`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{text}` is not a limit; expected {expected}")]
 pub struct LimitError {
@@ -117,6 +121,8 @@ pub(super) fn positive(text: &str) -> Option<u32> {
 }
 
 /// A rate, or no limit (`none`).
+///
+/// [`RateLimits`] has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RateLimit {
     /// No limit.
@@ -152,6 +158,31 @@ impl FromStr for RateLimit {
 }
 
 /// Limits of requests and of tools. `None` means that the limit is not configured.
+///
+/// ```
+/// use callgate::access::{LimitScope, RateLimit, RateLimits};
+/// use callgate::upstream::CallError;
+/// use callgate::{Callgate, Caller, method, methods};
+///
+/// /// Sends the weekly report.
+/// #[method(id = "report.send", destructive)]
+/// fn send_report() {}
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let limits = RateLimits {
+///     per_caller: Some("100/s burst 500".parse()?),
+///     total: Some(RateLimit::Unlimited),
+///     tools: Some("report.* 1/h, report.* 2 concurrent".parse()?),
+/// };
+/// let server = Callgate::builder().methods(methods![send_report]).rate_limits(limits).build()?;
+/// let caller = server.as_caller(Caller::anonymous());
+/// caller.call("report.send", ()).await?;
+/// let Err(CallError::RateLimited(error)) = caller.call("report.send", ()).await else { panic!() };
+/// assert_eq!((error.scope, error.rate), (LimitScope::Tool, "1/h".parse()?));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct RateLimits {
     /// Requests of each caller. Defaults to `1000/s burst 10000`, or to half of `total` if that is lower. All callers

@@ -5,6 +5,24 @@ use std::fmt;
 use super::{Grant, Grants, Mask, Section};
 
 /// Masks that a caller needs on sections. A caller must have all of them. An empty requirement is open to every caller.
+///
+/// ```
+/// use callgate::access::{GrantSource, Requirement, Section, SectionRequirement};
+/// use callgate::{Grants, Mask};
+///
+/// let mut requirement = Requirement::default();
+/// requirement.add(Section::from("users"), Mask::Write);
+/// let mut grants = Grants::default();
+/// grants.add_role(Section::from("users"), Mask::Read);
+/// assert!(!requirement.allows(&grants));
+///
+/// let decision = requirement.decide(&grants);
+/// let [check] = decision.checks() else { panic!() };
+/// assert_eq!(check.need, SectionRequirement::AtLeast(Mask::Write));
+/// assert_eq!(check.granted.map(|grant| grant.source), Some(GrantSource::Role));
+/// let reasons = "denied: section `users` needs write (4), the role's grant is read (2)";
+/// assert_eq!(decision.to_string(), reasons);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Requirement {
     // Sorted by section without duplicates, so that equal requirements compare equal.
@@ -12,11 +30,13 @@ pub struct Requirement {
 }
 
 /// Requirement on one section.
+///
+/// Argument of [`Requirement::add`], and part of a [`SectionCheck`]. [`Requirement`] has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SectionRequirement {
     /// At least this mask.
     AtLeast(Mask),
-    /// No caller is allowed, because the definition is incomplete.
+    /// No caller is allowed, for example because the section does not exist.
     Closed,
 }
 
@@ -55,7 +75,7 @@ impl Requirement {
         requirement
     }
 
-    /// Adds a section. If the section was added before, the higher mask applies.
+    /// Adds a section. If the section was added before, the stricter requirement applies.
     pub fn add(&mut self, section: Section, need: impl Into<SectionRequirement>) {
         let need = need.into();
         match self.sections.binary_search_by(|(existing, _)| existing.cmp(&section)) {
@@ -95,12 +115,16 @@ impl Requirement {
 }
 
 /// An access decision with its reasons. `Display` prints the reasons.
+///
+/// Returned by [`Requirement::decide`]. [`Requirement`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     checks: Vec<SectionCheck>,
 }
 
 /// The decision for one section.
+///
+/// Returned by [`Decision::checks`]. [`Requirement`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SectionCheck {
     /// The required section.

@@ -22,7 +22,7 @@ const MIN_DIVIDED: usize = 4;
 /// Identifies the user or the client for which limits are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Principal {
-    /// A user of the registry, whichever token they use.
+    /// An authenticated user, whichever token they use.
     User(i64),
     /// A client without a credential, by address. Of an IPv6 address, only the network (/64) is used.
     Address(IpAddr),
@@ -73,9 +73,11 @@ impl fmt::Display for Principal {
 
 /// A limited number of units (concurrent calls, streams, bytes) for all principals together.
 ///
-/// After a principal has acquired units, it may have at most three times as many units as are still free. A single
-/// principal can therefore use three quarters of the limit, and two principals can use three sevenths each. A part
-/// always remains for another principal.
+/// A principal may acquire units only if it then has at most three times as many units as remain free. A single
+/// principal can therefore use three quarters of the limit, and two principals can use three sevenths each. The
+/// rest remains free for other principals. There are two exceptions: a principal without units can acquire one if a
+/// unit is free, and a limit below [`MIN_DIVIDED`] is not divided.
+///
 /// Network switches divide a shared buffer among their ports in the same way ("dynamic thresholds"). One eighth of the
 /// units is reserved for users: all anonymous clients together cannot use it.
 #[derive(Debug)]

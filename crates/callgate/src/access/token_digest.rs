@@ -6,6 +6,8 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 /// SHA-256 digest of a token. Tokens are stored only as digests. Digests are compared in constant time.
+///
+/// [`Access`](super::Access) has an example.
 #[derive(Clone, Copy)]
 pub struct TokenDigest([u8; 32]);
 

@@ -11,6 +11,8 @@ use super::rate_limits::{LimitError, NONE, Rate, positive};
 ///
 /// Each limit begins with the id of a method, in which `*` matches any characters. All limits that match a method
 /// apply to it. A limit that matches several methods is counted for each of them separately.
+///
+/// [`RateLimits`](super::RateLimits) has an example.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ToolLimits(Arc<[ToolLimit]>);
 

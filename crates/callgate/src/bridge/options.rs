@@ -13,6 +13,8 @@ use crate::http_client::tls::{self, CertificateError};
 use crate::http_client::{is_transport_header, sensitive};
 
 /// Reason why a header is invalid. Does not contain the header's value, which may be a secret.
+///
+/// Error of [`Options::header`], [`Options::token`] and [`Options::token_from`]. [`Options`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HeaderError {
     /// The header has no colon.
@@ -33,6 +35,21 @@ pub enum HeaderError {
 }
 
 /// The options of [`run`](super::run).
+///
+/// ```
+/// use std::time::Duration;
+/// use callgate::bridge::{Endpoint, HeaderError, Limits, Options};
+///
+/// let server: Endpoint = "https://example.com/mcp".parse()?;
+/// let options = Options::new(server)
+///     .header("X-Team: blue")?
+///     .limits(Limits { request_wait: Duration::from_secs(20), ..Limits::default() });
+/// // Errors and `Debug` do not show the values of headers, which may be secrets.
+/// assert!(!format!("{options:?}").contains("blue"));
+/// let error = options.header("X-Key: ${SHOP_KEY}").unwrap_err();
+/// assert!(matches!(error, HeaderError::Placeholder(..)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Options {
     pub(crate) endpoint: Endpoint,
@@ -43,6 +60,8 @@ pub struct Options {
 }
 
 /// Time and size limits.
+///
+/// Argument of [`Options::limits`]. [`Options`] has an example.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Maximum length of a line from the client, in bytes.

@@ -32,16 +32,17 @@ pub(super) struct MessageDispatcher {
     background: JoinSet<()>,
     one_way_sender: mpsc::Sender<QueuedMessage>,
     last_number: u64,
-    /// Number of the last one-way message that has been sent, or could not be sent.
+    /// Sequence number of the last one-way message that was sent or could not be sent.
     sent: watch::Receiver<u64>,
-    /// Number of the one-way message that must have been sent before further requests are sent.
+    /// Sequence number of the last `notifications/initialized`. Later requests wait until this message was sent or
+    /// could not be sent.
     barrier: u64,
     /// Handshake of the last `initialize`.
     handshake: Handshake,
 }
 
-/// Waits for the response to `initialize`. Messages that the client sends before this response need the id and the
-/// revision of the session.
+/// Waits for the response to `initialize`. Messages that the client sends before this response wait for it, because
+/// they need the id and the revision of the session.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Handshake(Option<watch::Receiver<()>>);
 

@@ -1,4 +1,4 @@
-//! Sends a request and relays its response. Each request gets one response, or an error.
+//! Sends a request and relays its response. Each request gets one response, which may be an error.
 
 pub(crate) mod sse;
 pub(crate) mod event_stream;

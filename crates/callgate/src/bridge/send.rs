@@ -92,7 +92,8 @@ impl ErrorResponse {
         }
     }
 
-    /// Returns `true` if this response to `initialize` shows that the server supports no legacy revision.
+    /// Returns `true` if this response to `initialize` shows that the server does not support `initialize`, or does
+    /// not support the revision that the client requested.
     pub(crate) fn rejects_era(&self) -> bool {
         [METHOD_NOT_FOUND, UNSUPPORTED_VERSION, HEADER_MISMATCH]
             .iter()
@@ -112,8 +113,8 @@ impl ErrorResponse {
         requested: Option<&str>,
     ) -> BridgeFailure {
         let supported = match self.supported().as_slice() {
-            [] => "it does not list its revisions and may support only 2026-07-28".to_owned(),
-            versions => format!("it supports {}", versions.join(", ")),
+            [] => "the server lists no revisions and may support only 2026-07-28".to_owned(),
+            versions => format!("the server supports {}", versions.join(", ")),
         };
         let failure = BridgeFailure::new(format!(
             "{} does not accept `initialize` of revision {}: HTTP {}; {supported}. The bridge does not translate \

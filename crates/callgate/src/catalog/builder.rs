@@ -26,6 +26,25 @@ static NUMBERS: AtomicU64 = AtomicU64::new(1);
 const LONG_NAME: usize = 60;
 
 /// Builds a catalog from methods.
+///
+/// ```
+/// use std::sync::Arc;
+/// use callgate::catalog::CatalogBuilder;
+/// use callgate::model::{DefinitionError, Method, Prefix, Types};
+///
+/// let mut builder = CatalogBuilder::new(Prefix::default(), None);
+/// builder.add(Method::new("user.get".parse()?), 17, &Types::default(), []);
+/// let previous = Arc::new(builder.finish());
+///
+/// // Later, the definition of `user.get` has the same fingerprint. A second definition is invalid.
+/// let mut builder = CatalogBuilder::new(previous.prefix().clone(), Some(previous));
+/// assert!(builder.reuse("user.get", 17, None));
+/// builder.quarantine("user.find", DefinitionError::value("`params`", "not JSON"));
+/// let catalog = builder.finish();
+/// assert!(catalog.by_id("user.get").is_some());
+/// assert_eq!(catalog.quarantined()[0].to_string(), "method `user.find`: `params`: not JSON");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct CatalogBuilder {
     prefix: Prefix,
@@ -112,7 +131,8 @@ impl CatalogBuilder {
         self.quarantined.push(InvalidMethod { id: id.into(), reason });
     }
 
-    /// Returns an equal requirement of this catalog, so that tools share it.
+    /// Returns the equal requirement of an earlier tool, if there is one, so that both tools share it. Otherwise
+    /// returns `requirement`.
     fn interned_requirement(&mut self, requirement: Arc<Requirement>) -> Arc<Requirement> {
         if let Some(existing) = self.requirements.get(&requirement) {
             return Arc::clone(existing);

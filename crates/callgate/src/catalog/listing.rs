@@ -15,6 +15,8 @@ use crate::model::tool::ToolFormat;
 pub(crate) const MAX_CACHE_BYTES: usize = 64 * 1024 * 1024;
 
 /// The tools that a caller can see, in the catalog's order.
+///
+/// Returned by [`Catalog::listing`]. [`Catalog`] has an example.
 #[derive(Debug)]
 pub struct Listing {
     /// Unique number in this process.
@@ -27,6 +29,8 @@ pub struct Listing {
 }
 
 /// A page of a listing.
+///
+/// Returned by [`Gateway::list`](crate::gateway::Gateway::list).
 #[derive(Debug)]
 pub struct Page {
     /// The tools as JSON, separated by commas. The slices are sent in this order.
@@ -104,10 +108,10 @@ fn fitting<'a>(ordinals: &'a [u32], arena: &Arena, limit: PageLimit) -> &'a [u32
     ordinals.get(..count.max(1)).unwrap_or_default()
 }
 
-/// Listings. The key is the masks on all sections that methods require.
+/// Listings. The key consists of the caller's masks on all sections that methods require.
 pub(crate) type Listings = LruCache<Arc<[Mask]>, Arc<Listing>>;
 
-/// Listings restricted by services. The key is the number of the unrestricted listing and the visible methods.
+/// Listings restricted by services. The key consists of the unrestricted listing's number and the visible methods.
 pub(crate) type VisibleListings = LruCache<(u64, Arc<VisibleMethods>), Arc<Listing>>;
 
 pub(crate) fn listings() -> Listings {

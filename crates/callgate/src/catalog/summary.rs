@@ -32,7 +32,8 @@ pub(super) fn summary(catalog: &Catalog, listing: &Listing) -> String {
     text
 }
 
-/// Appends as many names as fit, each with the number of its tools. The most frequent names come first.
+/// Appends as many of `names` (first words of ids, or sections) as fit, each with the number of its tools. The
+/// names with the most tools come first.
 fn append(text: &mut String, title: &str, names: impl Iterator<Item = String>) {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for name in names {

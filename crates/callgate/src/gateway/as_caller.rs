@@ -9,6 +9,9 @@ use crate::access::Caller;
 use crate::upstream::{CallError, NotFound};
 
 /// A [`Gateway`] that acts for one caller.
+///
+/// Returned by [`Callgate::as_caller`](crate::Callgate::as_caller) and [`Gateway::as_caller`].
+/// [`Callgate`](crate::Callgate) has an example.
 #[derive(Debug)]
 pub struct AsCaller<'a> {
     gateway: &'a Gateway,

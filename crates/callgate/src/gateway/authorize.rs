@@ -1,5 +1,5 @@
 //! Access decisions: a denied tool is reported as unknown. There is one exception: over REST and JSON-RPC, anonymous
-//! callers are told that a tool requires a login.
+//! callers are told if a tool requires a mask on [`Section::authenticated`], that is, a login.
 
 use std::hint::black_box;
 use std::sync::{Arc, LazyLock};
@@ -51,7 +51,8 @@ impl Gateway {
     }
 
     /// Checks access to a tool. A denied tool cannot be distinguished from an unknown one, not even by timing: both
-    /// cases take the same steps, and [`log_denial`] finds the reason on another thread.
+    /// cases take the same steps, and [`log_denial`] finds the reason on another thread. For anonymous callers,
+    /// [`find`](Self::find) makes an exception.
     pub(super) fn authorize<'a>(
         snapshot: &'a Arc<Snapshot>,
         caller: &Caller,
@@ -122,8 +123,9 @@ fn log_denial(snapshot: &Snapshot, caller: &Caller, method: &str, is_id: bool) {
     tracing::info!(caller = caller.name(), method, decision, "access denied");
 }
 
-/// Returns `true` if a method requires a login and the caller is anonymous. Over MCP, such a tool is reported as
-/// unknown instead, because clients would interpret the error as a request to sign in to the server.
+/// Returns `true` if the caller is anonymous and gave the id of a method that requires a login. Over MCP, callers give
+/// a tool name instead of an id. The tool is then reported as unknown, because clients would interpret the error as a
+/// request to sign in to the server.
 fn needs_login(catalog: &Catalog, caller: &Caller, tool: ToolRef<'_>) -> bool {
     let (None, ToolRef::Id(id)) = (&caller.user, tool) else { return false };
     let authenticated = Section::authenticated();

@@ -10,14 +10,14 @@ use tokio::task::JoinError;
 use crate::access::{Caller, Shares};
 use crate::upstream::MAX_INLINE;
 
-/// Like [`MAX_INLINE`], for requests in a batch. This limit is lower, because up to 100 requests are checked one after
-/// the other.
+/// Maximum size of a value that is checked without [`BlockingChecks::run`] if its request is part of a batch, in bytes.
+/// It is lower than [`MAX_INLINE`], because up to 100 requests of a batch are checked one after the other.
 const MAX_INLINE_IN_BATCH: usize = 512;
 
 /// Maximum size of a schema that is compiled and used without [`BlockingChecks::run`], in bytes.
 const MAX_INLINE_SCHEMA: usize = 64 * 1024;
 
-/// Minimum number of threads. With this number, one caller cannot use all of them.
+/// Minimum number of threads. If there were fewer, one caller could use all of them, see [`Shares`].
 const MIN_THREADS: usize = 4;
 
 /// Threads for checks of large values.

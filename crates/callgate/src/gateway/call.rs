@@ -29,17 +29,41 @@ pub(crate) const BATCH_FULL: &str = "Nothing was run: the replies to the earlier
     Send this request again, alone or in a smaller batch.";
 
 /// A request to call a method.
+///
+/// ```
+/// use callgate::gateway::CallRequest;
+/// use callgate::{Callgate, Caller, method, methods};
+/// use serde_json::value::RawValue;
+///
+/// /// Greets somebody.
+/// #[method(read_only)]
+/// fn greet(name: String) -> String {
+///     format!("Hello, {name}!")
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Callgate::builder().methods(methods![greet]).build()?;
+/// let arguments = RawValue::from_string(r#"{"name": "Ada"}"#.to_owned())?;
+/// let request = CallRequest { id: "greet", arguments: Some(&arguments), read_only: true };
+/// let result = server.gateway().call(&Caller::anonymous(), request).await?;
+/// assert_eq!(result.value.get(), r#""Hello, Ada!""#);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct CallRequest<'a> {
     /// Id of the method.
     pub id: &'a str,
-    /// An object, or an array in the order of the signature; `None` is an empty object.
+    /// An object, or an array in the order of the signature. `None` means an empty object.
     pub arguments: Option<&'a RawValue>,
     /// Whether only read-only methods are allowed.
     pub read_only: bool,
 }
 
 /// Result of a call, with the memory reserved for it until the reply is sent.
+///
+/// Returned by [`Gateway::call`]. [`CallRequest`] has an example.
 #[derive(Debug)]
 pub struct CallResult<T = CallOutput> {
     /// The result.
@@ -214,9 +238,9 @@ impl From<BudgetExceeded> for CallError {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimeLimit {
-    /// The limit of all calls, unless the upstream enforces its own. Does not apply to tasks.
+    /// Time limit of all calls, unless the upstream enforces its own time limit. Does not apply to tasks.
     general: Option<Duration>,
-    /// The limit that is configured for the tool. Also applies to tasks.
+    /// Time limit that is configured for the tool. Also applies to tasks.
     per_tool: Option<Duration>,
 }
 
@@ -227,7 +251,7 @@ impl From<Duration> for TimeLimit {
 }
 
 impl TimeLimit {
-    /// Returns the limit that applies, if there is one.
+    /// Returns the lower of the limits that apply, or `None` if no limit applies.
     fn applicable(self, is_task: bool) -> Option<Duration> {
         [self.per_tool, self.general.filter(|_| !is_task)].into_iter().flatten().min()
     }

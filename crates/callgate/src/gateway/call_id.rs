@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Generates ids: `mcp_`, a random number of the process, and a counter.
 #[derive(Debug)]
 pub(super) struct CallIds {
-    /// `mcp_` and the number of the process.
+    /// `mcp_` and the random number of the process.
     prefix: Box<str>,
     count: AtomicU64,
 }
@@ -30,7 +30,7 @@ impl CallIds {
     }
 }
 
-/// Returns the lowest hexadecimal digit of a number.
+/// Returns the last hexadecimal digit of a number.
 fn hexadecimal(number: u64) -> char {
     match (number & 0xf) as u8 {
         digit @ 0..10 => char::from(b'0' + digit),

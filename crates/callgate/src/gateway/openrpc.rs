@@ -30,6 +30,8 @@ const MAX_METHODS: usize = 10_000;
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// The methods exceed the limits of a document.
+///
+/// Error of [`Gateway::open_rpc`](super::Gateway::open_rpc).
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OpenRpcError {
     /// Too many methods.
@@ -132,7 +134,7 @@ struct MethodObject<'a> {
 /// A parameter or result of an OpenRPC method.
 #[derive(Debug, Serialize)]
 pub struct ContentDescriptor<'a> {
-    /// Name of the parameter.
+    /// Name of the parameter; `result` for results.
     pub name: &'a str,
     /// Description for people and models.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -9,6 +9,20 @@ use crate::model::tool_name::Prefix;
 use crate::wire::revision::Revision;
 
 /// Settings of the gateway.
+///
+/// ```
+/// use callgate::Callgate;
+/// use callgate::gateway::Settings;
+///
+/// let mut settings = Settings { page_size: 100, ..Settings::default() };
+/// settings.set("mcp_tools_prefix", "shop")?;
+/// assert_eq!(settings.get("mcp_page_size")?, "100");
+/// assert!(settings.set("mcp_page_size", "0").is_err());
+///
+/// let server = Callgate::builder().settings(settings).build()?;
+/// assert_eq!(server.gateway().settings().tools_prefix.as_str(), "shop");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// `mcp_protocol_version`: newest supported revision of MCP.
@@ -29,16 +43,18 @@ pub struct Settings {
     /// `limit_requests_per_caller`, `limit_requests`, `limit_tools`: limits. If a value is empty, the limit of the
     /// configuration applies.
     pub limits: RateLimits,
-    /// `open_methods`: whether methods that name no section may be called. If it is `None`, the configuration decides.
+    /// `open_methods`: whether methods that name no section may be called. `None` means that the configuration decides.
     pub open_methods: Option<OpenMethods>,
 }
 
 /// Whether methods of the registry that name no section may be called.
+///
+/// Part of [`Settings`]. For implementations of a registry, such as `callgate-registry`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OpenMethods {
-    /// Every caller may call them.
+    /// Every caller may call methods that name no section.
     Allow,
-    /// Nobody may call them.
+    /// Nobody may call methods that name no section.
     Refuse,
 }
 
@@ -68,6 +84,8 @@ impl Default for Settings {
 }
 
 /// An invalid setting.
+///
+/// Error of [`Settings::get`] and [`Settings::set`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SettingError {
     /// The key is unknown.
@@ -85,7 +103,9 @@ pub enum SettingError {
     },
 }
 
-/// All keys.
+/// Keys of all settings.
+///
+/// Arguments of [`Settings::get`] and [`Settings::set`].
 pub const KEYS: [&str; 11] = [
     "mcp_protocol_version",
     "mcp_server_name",

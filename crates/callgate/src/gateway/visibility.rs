@@ -1,4 +1,4 @@
-//! Restricts the methods that callers see to those that services list for them.
+//! Restricts the methods that callers see to the methods that services list for these callers.
 //!
 //! For each upstream with a [`MethodLister`](crate::upstream::MethodLister), the gateway requests the list of methods
 //! per caller in the background and caches it ([`MethodListCache`]). A caller sees a method only if both the grants and
@@ -26,10 +26,10 @@ use method_list_cache::MethodListCache;
 /// Maximum time that a request waits for the first list of a service.
 pub(crate) const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Effect of a call's error on the visibility of the method.
+/// What the error of a call shows: whether the method is certainly or only possibly unavailable to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Denial {
-    /// The method is not available to the caller. It is hidden at once.
+    /// The method is not available to the caller. It is hidden at once, unless the caller is anonymous at the service.
     Certain,
     /// The method may not be available to the caller. The list is requested again.
     Possible,
@@ -38,7 +38,7 @@ pub(crate) enum Denial {
 /// The method lists of all services that restrict which methods callers see.
 #[derive(Debug, Default)]
 pub(crate) struct Visibility {
-    /// Sorted by name.
+    /// One cache per service, sorted by the name of the service.
     services: Vec<Arc<MethodListCache>>,
 }
 
@@ -114,7 +114,8 @@ impl Visibility {
         self.services.iter().find(|service| *service.name == *name)
     }
 
-    /// Hides a method from the caller if the error of a call shows that the service denied it.
+    /// Handles the error of a call. If the service denied the method to the caller, hides the method from the caller or
+    /// requests the list of methods again.
     pub(crate) async fn record_denial(&self, caller: &Caller, entry: &Entry, error: &CallError) {
         if let (Some(service), Some(denial)) = (self.service(entry.upstream()), denial(error)) {
             service.record_denial(caller, entry.remote_name(), denial).await;

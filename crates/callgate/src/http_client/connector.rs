@@ -123,8 +123,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 #[derive(Debug, Clone, Default)]
 struct ResponseBytes(Arc<AtomicBool>);
 
-/// Returns `true` if bytes of the response may have arrived. Over HTTP/2, bytes can belong to any request, so they do
-/// not count.
+/// Returns `true` if bytes of the response may have arrived. Over HTTP/2, always returns `false`: the connection
+/// carries several requests, so received bytes do not show which request they answer.
 pub(super) fn has_response_bytes(connected: &Connected) -> bool {
     let mut extras = http::Extensions::new();
     connected.get_extras(&mut extras);

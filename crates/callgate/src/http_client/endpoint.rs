@@ -7,11 +7,16 @@ use http::{Uri, uri};
 use thiserror::Error;
 
 /// The URL of a server, without user and password.
+///
+/// Argument of [`Options::new`](crate::bridge::Options::new). [`Options`](crate::bridge::Options) has an example.
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(not(feature = "bridge"), expect(unreachable_pub, reason = "public for the bridge"))]
 pub struct Endpoint(Uri);
 
 /// Error of parsing an [`Endpoint`]. Does not show the URL, which may contain a secret.
+///
+/// Also the error of [`OAuthClient::new`](crate::upstream::forward::OAuthClient::new), and part of
+/// [`TargetError`](crate::upstream::forward::TargetError).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum EndpointError {
     /// The text is not a URL with `http://` or `https://`.

@@ -68,7 +68,7 @@ pub(crate) struct Exchange<'a> {
     connection: Http1Connection,
     /// The part that has not been written yet.
     request: Chain<Chain<&'a [u8], &'a [u8]>, &'a [u8]>,
-    /// Set if any byte was written.
+    /// Set if any byte of the request was written.
     has_written: bool,
     idle: &'a Arc<IdleConnections>,
 }
@@ -191,7 +191,7 @@ impl Exchange<'_> {
     }
 
     /// Reads more of the response, and writes the rest of the request meanwhile. Returns the number of bytes read, or 0
-    /// at the end. A response may arrive even if the request cannot be written.
+    /// if the server has closed the connection. A response may arrive even if the request cannot be written.
     async fn fill(&mut self, expected: usize) -> io::Result<usize> {
         self.connection.buffer.reserve(expected.clamp(MIN_READ, MAX_READ));
         poll_fn(|context| {

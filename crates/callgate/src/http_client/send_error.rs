@@ -1,4 +1,4 @@
-//! Error of a request that got no response.
+//! Error of a request that got no HTTP response.
 
 use std::error::Error;
 use std::io;
@@ -25,7 +25,7 @@ pub(crate) enum SendErrorKind {
     /// The request was not sent: the server does not speak TLS.
     NotTls,
     NotHttp,
-    /// The connection closed after the request was written. The server may have read it.
+    /// The connection closed after at least a part of the request was written. The server may have run the request.
     Broken {
         has_response_bytes: bool,
     },
@@ -72,7 +72,9 @@ impl SendError {
     fn of_tls(error: &(dyn Error + 'static)) -> Option<Self> {
         use SendErrorKind::{NotTls, Untrusted};
         match causes(error).find_map(|cause| cause.downcast_ref::<rustls::Error>())? {
-            rustls::Error::InvalidMessage(_) => Some(Self::new(NotTls, "it does not speak TLS")),
+            rustls::Error::InvalidMessage(_) => {
+                Some(Self::new(NotTls, "the server does not speak TLS"))
+            }
             rustls::Error::InvalidCertificate(rustls::CertificateError::Other(other))
                 if format!("{other:?}").contains("CaUsedAsEndEntity") =>
             {
@@ -86,7 +88,7 @@ impl SendError {
     }
 
     pub(crate) fn not_http() -> Self {
-        Self::new(SendErrorKind::NotHttp, "it does not speak HTTP")
+        Self::new(SendErrorKind::NotHttp, "the server does not speak HTTP")
     }
 
     /// Returns `true` if the request was not sent, and a retry may succeed.
@@ -109,7 +111,7 @@ impl SendError {
     }
 }
 
-const AUTHORITY_AS_SERVER: &str = "its certificate is that of an authority (CA:TRUE), not of a server. Create a certificate without \
+const AUTHORITY_AS_SERVER: &str = "the certificate is that of an authority (CA:TRUE), not of a server. Create a certificate without \
     CA:TRUE, or let the authority sign a certificate for the server";
 
 /// Returns `true` if the peer closed a connection that it had accepted.

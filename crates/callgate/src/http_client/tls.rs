@@ -8,11 +8,17 @@ use thiserror::Error;
 use super::endpoint::Endpoint;
 
 /// TLS could not be configured.
+///
+/// Part of [`ForwardError`](crate::upstream::forward::ForwardError) and
+/// [`BridgeError`](crate::bridge::BridgeError).
 #[derive(Debug, Error)]
 #[error("failed to configure TLS")]
 pub struct TlsSetupError;
 
 /// Error for a PEM file without certificates.
+///
+/// Error of [`ForwardOptions::ca_certificates`](crate::upstream::forward::ForwardOptions::ca_certificates) and
+/// [`Options::ca_certificates`](crate::bridge::Options::ca_certificates).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the file has no certificates; expected PEM, `-----BEGIN CERTIFICATE-----`")]
 pub struct CertificateError;

@@ -17,6 +17,9 @@ pub(super) const FIRST_PAGE_ONLY: &str = "Gemini CLI, Cline, Continue, google-ad
 const MAX_LISTED_NAMES: usize = 5;
 
 /// A check for something that some clients reject. `Display` describes what they reject.
+///
+/// Value of [`Rule::check`](super::Rule::check). [`lint`](super::lint()) runs the checks of the rules in
+/// [`LintOptions::profiles`](super::LintOptions::profiles).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Check {
     /// Tool names that do not consist of 1 to 64 letters, digits, `_` and `-`.
@@ -33,7 +36,7 @@ pub enum Check {
     NameLength {
         /// Number of characters that the client adds to the two names.
         around: usize,
-        /// Maximum length.
+        /// Maximum number of characters of the two names, including those that the client adds.
         most: usize,
     },
     /// Parameter names that do not consist of 1 to 64 letters, digits, `_`, `.` and `-`.
@@ -67,7 +70,7 @@ pub enum Check {
     #[error("over {0} tools")]
     ToolCount(usize),
     /// Maximum number of tokens of all tools.
-    #[error("definitions of all tools that together need over {0} tokens of a language model")]
+    #[error("tool definitions that together need over {0} tokens of a language model")]
     ListTokens(usize),
 }
 
@@ -127,12 +130,12 @@ impl Check {
             Self::SingleTypes => single_types(tool.schema),
             Self::References => report_matches(
                 tool.schema,
-                "a `$ref`, which some versions drop or refuse; if the schema is recursive, consider a flat one",
+                "a `$ref`, which some client versions drop or refuse; if the schema is recursive, consider a flat one",
                 |map| map.contains_key("$ref"),
             ),
             Self::TextEnums => report_matches(
                 tool.schema,
-                "an `enum` with values that are not strings, which some versions refuse",
+                "an `enum` with values that are not strings, which some client versions refuse",
                 |map| {
                     let values = map.get("enum").and_then(Value::as_array);
                     values.is_some_and(|values| !values.iter().all(Value::is_string))
@@ -147,7 +150,7 @@ impl Check {
                 let length = tool.description.chars().count();
                 (length > limit).then(|| {
                     format!(
-                        "{length} characters in the description, and some versions refuse over {limit}; \
+                        "{length} characters in the description, and some client versions refuse over {limit}; \
                          shorten it, or move details to the parameters"
                     )
                 })
@@ -211,7 +214,7 @@ fn property_names(schema: &Value) -> Option<String> {
         .then(|| format!("parameters named {}: {message_text}", name_list(&unportable)))
 }
 
-/// Reports `finding`, with the names of the parameters whose schemas match.
+/// Returns `finding`, with the names of the parameters in whose schemas `matches` returns `true` for some schema.
 pub(super) fn report_matches(
     schema: &Value,
     finding: &str,
@@ -248,7 +251,7 @@ pub(super) fn name_list(names: &[&str]) -> String {
     format!("{}{more}", first.join(", "))
 }
 
-/// Finds lists of types and parameters without a type in the schema that clients receive.
+/// Finds parameters without a type, and lists of types, in the schema that clients receive.
 fn single_types(schema: &Value) -> Option<String> {
     let mut untyped = Vec::new();
     for_each_schema(schema, &mut |map| {

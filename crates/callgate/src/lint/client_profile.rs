@@ -7,6 +7,29 @@ use super::Level;
 use super::client_check::Check;
 
 /// A client, or a group of clients with the same limitations.
+///
+/// ```
+/// use callgate::lint::{ClientProfile, Level, LintOptions, lint};
+/// use callgate::{Callgate, method, methods};
+///
+/// /// Checks the second factor of a login.
+/// #[method(id = "2fa.check", read_only)]
+/// fn check(
+///     /// The code.
+///     code: u32,
+/// ) -> bool {
+///     code == 287_082
+/// }
+///
+/// let server = Callgate::builder().methods(methods![check]).build()?;
+/// let gemini = ClientProfile::named("gemini").ok_or("there is no such profile")?;
+/// let options = LintOptions { profiles: vec![gemini], ..LintOptions::default() };
+/// let report = lint(&server.gateway().catalog(), &options);
+/// let problem = &report.problems[0];
+/// assert_eq!((problem.level, problem.code), (Level::Error, "name-start"));
+/// assert_eq!(problem.clients, ["gemini"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct ClientProfile {
     /// Name on the command line.
@@ -18,6 +41,8 @@ pub struct ClientProfile {
 }
 
 /// A limitation of a client.
+///
+/// Part of a [`ClientProfile`].
 #[derive(Debug)]
 pub struct Rule {
     /// The check.
@@ -47,7 +72,8 @@ impl ClientProfile {
     }
 }
 
-const GENERIC: ClientProfile = ClientProfile { name: "generic", title: "any client", rules: &[] };
+const GENERIC: ClientProfile =
+    ClientProfile { name: "generic", title: "clients without rules of their own", rules: &[] };
 
 const CLAUDE: ClientProfile = ClientProfile {
     name: "claude",

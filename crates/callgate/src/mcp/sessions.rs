@@ -21,17 +21,34 @@ use relay::{LimitedRelay, Relay};
 use session_id::{Nonce, Session, SessionKey};
 use state::{SessionChange, SessionEdit, SessionState, SessionStore};
 
-/// Maximum total size of session states in memory, in bytes. If it is exceeded, entries are evicted.
+/// Maximum total size of session states in memory, in bytes. If it is exceeded, states are evicted.
 const MAX_STATES: usize = 32 * 1024 * 1024;
 /// Assumed size of a state or a subscription in bytes, without the text of the URI.
 const ENTRY_SIZE: usize = 128;
-/// Maximum number of concurrent changes. A higher number would not be faster, because all changes wait for the same row
-/// of the database.
+/// Maximum number of session changes that are stored at the same time. A higher number would not be faster: in the
+/// registry, all changes wait for the same row.
 const MAX_CHANGES: usize = 1;
-/// Maximum time that a change waits for other changes.
+/// Maximum time that one write to a store waits for other writes.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// Opens, verifies and ends legacy sessions.
+///
+/// Argument of [`Builder::sessions`](crate::Builder::sessions).
+///
+/// ```
+/// use callgate::Callgate;
+/// use callgate::mcp::{SessionKey, Sessions};
+///
+/// # fn secret(_: &str) -> [u8; 32] { [7; 32] }
+/// // All servers use the same keys. Sessions that are signed with the old key stay valid.
+/// let (new, old) = (secret("SESSION_KEY"), secret("OLD_SESSION_KEY"));
+/// let sessions = Sessions::new([SessionKey::new(&new), SessionKey::new(&old)]);
+/// let server = Callgate::builder().sessions(sessions).build()?;
+///
+/// // After `Sessions::LIFETIME`, no valid session is signed with the old key.
+/// server.mcp().sessions().set_keys([SessionKey::new(&new)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Sessions {
     /// The first key signs. All keys verify.
@@ -44,8 +61,8 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Lifetime of a session. It is long because hardly any client opens a new session after the old one expires. No
-    /// other content that is signed with the keys is valid for longer.
+    /// Lifetime of a session. It is long because hardly any client opens a new session after the old one expires.
+    /// Other content that is signed with the keys is valid at most as long as a session.
     pub const LIFETIME: Duration = Duration::from_hours(24 * 30);
 
     /// Creates sessions. New sessions are signed with the first key; sessions signed with any of the keys are accepted.
@@ -124,7 +141,7 @@ impl Sessions {
         Some(self.keys.load().first()?.seal(content))
     }
 
-    /// Returns sealed content if any of the keys verifies it.
+    /// Returns the content of a text that [`seal`](Self::seal) returned, if any of the keys verifies the signature.
     pub(crate) fn unseal(&self, text: &str) -> Option<Vec<u8>> {
         self.keys.load().iter().find_map(|key| key.unseal(text))
     }
@@ -166,7 +183,8 @@ impl Sessions {
     }
 }
 
-/// Takes a share of the concurrent writes to a store. Fails after a time limit.
+/// Waits for a share of `writes`, the limit on concurrent writes to a store. Fails after [`MAX_WAIT`], or if the
+/// caller has too many writes waiting.
 pub(super) async fn take_share(
     writes: &Arc<Shares>,
     principal: Principal,

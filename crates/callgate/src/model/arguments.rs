@@ -34,6 +34,9 @@ const MAX_EXPLAINED: usize = 16 * 1024;
 const MAX_ERRORS: usize = 20_000;
 
 /// How parameters are sent to an upstream.
+///
+/// Argument of [`Method::param_style`](crate::model::Method::param_style) and
+/// [`ForwardOptions::params`](crate::upstream::forward::ForwardOptions::params).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 pub enum ParamStyle {
     /// By name, as an object.
@@ -125,7 +128,7 @@ struct CompiledParam {
     default: Option<Box<str>>,
     /// The default as a JSON member, `"name":default`, with the name that the upstream expects.
     default_member: Option<Box<str>>,
-    /// Whether the items of the array are sent as separate parameters if parameters are sent by position.
+    /// Whether the argument is an array whose items are sent as separate parameters if parameters are sent by position.
     is_rest: bool,
     /// Cached result of [`CompiledInput::allows_null`].
     allows_null: OnceLock<Option<bool>>,
@@ -291,8 +294,8 @@ impl CompiledInput {
         required.is_some_and(|required| required.iter().any(|required_name| required_name == name))
     }
 
-    /// Removes the positional arguments after the last ordinary parameter, and returns them as the array of the rest
-    /// parameter. Returns `None` if there are none.
+    /// Removes the positional arguments after the last ordinary parameter, and returns them as the array of the
+    /// variadic parameter. Returns `None` if there are none.
     fn take_rest(&self, items: &mut Vec<&RawValue>) -> Option<Box<RawValue>> {
         let (_, ordinary) = self.params.split_last().filter(|(rest, _)| rest.is_rest)?;
         let rest: Vec<&str> = items.get(ordinary.len()..)?.iter().map(|item| item.get()).collect();
@@ -446,7 +449,7 @@ impl CompiledInput {
     }
 
     /// Finds a parameter that cannot be sent by position if the optional parameter before it is absent. Returns the
-    /// names of both, the optional one last. Returns `None` if there is no such parameter.
+    /// name of this parameter, then the name of the absent one. Returns `None` if there is no such parameter.
     pub(crate) fn unsendable(&self) -> Option<(&str, &str)> {
         let has_value = |param: &CompiledParam| {
             self.is_required(&param.name)

@@ -6,6 +6,9 @@ use crate::access::Section;
 use crate::model::type_expr::ClassName;
 
 /// A warning about a method. `Display` prints a sentence, with the remedy if there is one.
+///
+/// Returned by [`Entry::findings`](crate::catalog::Entry::findings). [`Catalog`](crate::catalog::Catalog) has an
+/// example.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Finding {
     /// The method is declared neither read-only nor destructive.
@@ -68,10 +71,10 @@ pub enum Finding {
          shorter `tool_name`"
     )]
     LongToolName(usize),
-    /// The tool name ends with a hash, because another method has the same name without the hash.
+    /// The tool name ends with a hash of the id, because another method would have the same tool name.
     #[error(
-        "the tool name ends with a hash, because another method has the same name; a client that sees this \
-         tool can tell that the other method exists, so set `tool_name`"
+        "the tool name ends with a hash of the id, because another method would have the same tool name; a client \
+         that sees this tool can tell that the other method exists, so set `tool_name`"
     )]
     NameCollision,
     /// The method names no section, and the setting `open_methods` refuses methods without a section.

@@ -16,6 +16,9 @@ use crate::model::schema::walk::references;
 use crate::model::type_expr::{TypeError, TypeExpr};
 
 /// Name of the upstream for functions in this process.
+///
+/// Methods with this upstream run in a [`Local`](crate::local::Local). [`Gateway`](crate::gateway::Gateway) has an
+/// example.
 pub const LOCAL: &str = "local";
 
 /// A method of an application, defined in code or in the registry.
@@ -52,15 +55,19 @@ pub struct Method {
 
 /// Id of a method, such as `cache.rebuild`: 1 to 255 characters, without control characters, and without white space
 /// at the ends.
+///
+/// Ids are parsed from text. [`Method`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MethodId(Arc<str>);
 
 /// Whether calls have side effects.
+///
+/// Argument of [`Method::safety`]. [`Method`] has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Safety {
-    /// Calls only read.
+    /// A call changes nothing.
     ReadOnly,
-    /// Calls create, change or delete data, or have other effects.
+    /// A call can create, change or delete data, or have other effects.
     Destructive,
 }
 
@@ -71,12 +78,14 @@ pub(crate) enum Input {
     Schema {
         check: Value,
         advertised: Option<Value>,
-        /// Whether clients must see the schema unchanged.
+        /// Whether clients must see the schema exactly as the application declared it.
         is_exact: bool,
     },
 }
 
 /// A parameter of a method.
+///
+/// Argument of [`Method::param`]. [`Method`] has an example.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Param {
@@ -96,6 +105,9 @@ pub(crate) enum ValueType {
 }
 
 /// Reason why a definition is invalid. A method with an invalid definition is not served.
+///
+/// Part of an [`InvalidMethod`], and error of functions such as [`Method::input_schema`].
+/// [`CatalogBuilder`](crate::catalog::CatalogBuilder) has an example.
 #[derive(Debug, Error)]
 pub enum DefinitionError {
     /// The id is not valid.
@@ -167,6 +179,8 @@ pub enum DefinitionError {
 }
 
 /// A method that is not served, because its definition is invalid.
+///
+/// [`BuildError`](crate::BuildError) has an example.
 #[derive(Debug, Error)]
 #[error("method `{id}`: {reason}")]
 pub struct InvalidMethod {

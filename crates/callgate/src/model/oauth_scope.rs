@@ -8,6 +8,8 @@ const MAX_LENGTH: usize = 200;
 /// Space-separated OAuth scope tokens, such as `content:read content:write`.
 ///
 /// Contains only the characters that RFC 6749 allows, so it is safe in headers and texts.
+///
+/// Part of [`CallError::Forbidden`](crate::upstream::CallError::Forbidden).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OAuthScope(String);
 

@@ -21,8 +21,8 @@ pub(crate) mod walk;
 pub(crate) enum Purpose {
     /// Shown to clients.
     Advertise,
-    /// Checks arguments. Unlike in the advertised schema, PHP's `array` also accepts a list, even as default, and
-    /// parameters can have the keywords [`WIRE_NAME`] and [`REST_PARAM`].
+    /// Checks arguments. Unlike in the advertised schema, PHP's `array` also accepts a list, and its default can be
+    /// the empty list. Parameters can have the keywords [`WIRE_NAME`] and [`REST_PARAM`].
     Check,
 }
 
@@ -32,6 +32,8 @@ pub(crate) const WIRE_NAME: &str = "x-callgate-name";
 /// Keyword that marks the last parameter of a variadic method. Clients do not see it.
 ///
 /// The value of the parameter is an array. If parameters are sent by position, each item is sent as a separate parameter.
+///
+/// Importers write this keyword in schemas for [`Method::input_schema`](crate::model::Method::input_schema).
 pub const REST_PARAM: &str = "x-callgate-rest";
 
 /// Keyword of check schemas that accept all arguments. Such a schema only defines how arguments are sent.

@@ -183,8 +183,8 @@ fn closes_input(method: &Method, advertised: &Value, check: Option<&Value>) -> b
         && advertised.get(keyword).is_none()
 }
 
-/// Returns `true` if the check schema may differ from the advertised schema. For most methods this is `false`, and only
-/// one schema is generated.
+/// Returns `true` if the check schema of the parameter may differ from its advertised schema. Most methods have no such
+/// parameter, so only one schema is generated.
 fn check_may_differ(param: &Param) -> bool {
     let is_array = |part: &TypeExpr| matches!(part, TypeExpr::Array | TypeExpr::Class(_));
     !is_portable(&param.name)

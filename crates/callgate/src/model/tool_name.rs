@@ -19,6 +19,8 @@ const SEPARATOR: &str = "__";
 const HASH_LENGTH: usize = 9;
 
 /// A tool name; matches `^[a-zA-Z0-9_-]{1,64}$`.
+///
+/// Returned by [`tool_names`], which has an example.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ToolName(Arc<str>);
 
@@ -46,6 +48,8 @@ impl fmt::Display for ToolName {
 }
 
 /// Prefix of all tool names: empty, or up to 40 characters of `[a-zA-Z0-9_-]`.
+///
+/// Prefixes are parsed from text. [`tool_names`] has an example.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Prefix(String);
 
@@ -95,6 +99,8 @@ fn is_plain(c: char) -> bool {
 }
 
 /// A method that needs a tool name.
+///
+/// Argument of [`tool_names`], which has an example.
 #[derive(Debug, Clone, Copy)]
 pub struct NameRequest<'a> {
     /// Id of the method.
@@ -191,8 +197,8 @@ fn hashed(prefix: &Prefix, id: &str) -> String {
     name
 }
 
-/// Returns `true` if a name ends with a hash although it is short enough without one. Then another method has the same
-/// name without the hash.
+/// Returns `true` if a name ends with a hash although it is short enough without one. In this case, another
+/// method would otherwise have the same name.
 pub(crate) fn is_disambiguated(prefix: &Prefix, id: &str, name: &ToolName) -> bool {
     let full_name = prefix.prepend(&plain_name(id));
     full_name.len() <= MAX_LENGTH

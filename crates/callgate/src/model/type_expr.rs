@@ -71,6 +71,8 @@ pub enum TypeExpr {
 }
 
 /// A literal value in a type.
+///
+/// Part of [`TypeExpr::Literal`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Literal {
     /// `'asc'`
@@ -82,6 +84,8 @@ pub enum Literal {
 }
 
 /// Field of an array shape.
+///
+/// Part of [`TypeExpr::Shape`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Field {
     /// Name of the key.
@@ -93,6 +97,8 @@ pub struct Field {
 }
 
 /// Class name with namespace, without a leading backslash.
+///
+/// [`Types`](crate::model::Types) has an example.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClassName(Arc<str>);
 

@@ -24,6 +24,27 @@ const MAX_CLASS_BYTES: usize = 1 << 20;
 const DEFINITIONS: &str = "#/$defs/";
 
 /// Validated definitions of classes.
+///
+/// ```
+/// use callgate::catalog::CatalogBuilder;
+/// use callgate::model::{ClassName, Method, Prefix, TypeDefinition, TypeField, Types};
+/// use serde_json::Value;
+///
+/// let class = ClassName::parse(r"Shop\User").ok_or("not a class name")?;
+/// let id = "id".to_owned();
+/// let id = TypeField { name: id, ty: "int".parse()?, description: String::new(), required: true };
+/// let (types, rejected) = Types::new([(class, TypeDefinition::Fields(vec![id]))]);
+/// assert!(rejected.is_empty());
+///
+/// let find = Method::new("user.find".parse()?).returns(r"Shop\User[]".parse()?);
+/// let mut builder = CatalogBuilder::new(Prefix::default(), None);
+/// builder.add(find, 1, &types, []);
+/// let catalog = builder.finish();
+/// let entry = catalog.by_id("user.find").ok_or("there is no such tool")?;
+/// let tool: Value = serde_json::from_slice(&catalog.tool(entry))?;
+/// assert_eq!(tool["outputSchema"]["items"]["properties"]["id"]["type"], "integer");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Types {
     definitions: BTreeMap<ClassName, TypeDefinition>,
@@ -72,6 +93,8 @@ impl Size {
 }
 
 /// Definition of a class.
+///
+/// Argument of [`Types::new`]. [`Types`] has an example.
 #[derive(Debug, Clone)]
 pub enum TypeDefinition {
     /// Properties in order.
@@ -81,6 +104,8 @@ pub enum TypeDefinition {
 }
 
 /// A property of a class.
+///
+/// Part of [`TypeDefinition::Fields`]. [`Types`] has an example.
 #[derive(Debug, Clone)]
 pub struct TypeField {
     /// Name in JSON (Festi's `JsonProperty`), which may differ from the name of the PHP property.
@@ -245,7 +270,7 @@ impl Types {
     }
 
     /// Returns the size that a class has where it is used. A class that is too large, or at the end of a long chain of
-    /// references, has the size of a reference.
+    /// references, is written as a reference. It therefore has the size of a reference.
     fn measure(&mut self, name: &ClassName, depth: usize) -> Size {
         if self.by_reference.contains(name) {
             return Size::REFERENCE;
@@ -410,7 +435,7 @@ pub(crate) fn check_names<'a>(
 }
 
 /// Returns the key of a class in `$defs`. The key must be valid in a URI. Names of PHP classes do not contain `-`, so
-/// their escapes are unambiguous.
+/// the escape `-u…-` for other characters is unambiguous.
 fn key_of(name: &ClassName) -> String {
     let mut key = String::with_capacity(name.as_str().len());
     for c in name.as_str().chars() {

@@ -67,7 +67,7 @@ pub struct Builder {
     http: super::http::HttpSettings,
 }
 
-/// The configuration is invalid.
+/// The server could not be built.
 ///
 /// ```
 /// use callgate::{BuildError, Callgate, method, methods};
@@ -128,7 +128,7 @@ impl Builder {
         self
     }
 
-    /// Adds functions whose methods are defined by hand.
+    /// Adds functions for which the application defines the [`Method`] itself, without `#[method]`.
     pub fn local(mut self, local: Local) -> Self {
         self.local.extend(local);
         self

@@ -33,6 +33,8 @@ use crate::upstream::local::MethodFunction;
 pub use callgate_macros::methods;
 
 /// A type whose functions are methods. The attribute [`methods`] implements this trait.
+///
+/// Argument of [`Builder::plugin`](crate::Builder::plugin). The module [`plugin`](self) has an example.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a plugin",
     note = "put `#[plugin::methods]` before an `impl {Self}`, and `#[method(…)]` before functions in it"
@@ -43,6 +45,9 @@ pub trait Plugin: Send + Sync + 'static {
 }
 
 /// The methods, prompts and resources of a [`Plugin`].
+///
+/// Returned by [`Plugin::items`]. The attribute [`methods`] generates the code that builds it; applications do not need
+/// it.
 #[derive(Debug, Default)]
 pub struct PluginItems {
     pub(crate) methods: Vec<MethodFunction>,

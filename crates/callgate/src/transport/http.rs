@@ -119,8 +119,13 @@ impl AppState {
     }
 }
 
-/// Returns a router for MCP, JSON-RPC, REST and discovery, to be merged into an axum router. Its routes are `/mcp`,
-/// `/jsonrpc`, `/mcp/tools/…` and `/.well-known/mcp.json`.
+/// Returns a router for MCP, JSON-RPC, REST and discovery, to be merged into the router of an application.
+///
+/// The routes are `/mcp`, `/jsonrpc`, `/mcp/tools/…` and `/.well-known/mcp.json`. `options` can add `/` and
+/// `/metrics`.
+///
+/// [`Callgate::router`](crate::Callgate::router) calls this function for applications that build a
+/// [`Callgate`](crate::Callgate). The module [`http`](self) has an example.
 pub fn router(mcp: Arc<Mcp>, authenticate: Arc<dyn Authenticate>, options: HttpOptions) -> Router {
     let state = AppState::new(mcp, authenticate, Readiness::default(), options);
     let options = &state.options;
@@ -131,6 +136,9 @@ pub fn router(mcp: Arc<Mcp>, authenticate: Arc<dyn Authenticate>, options: HttpO
 }
 
 /// Returns the routes `/healthz` and `/readyz`, for applications that do not have their own.
+///
+/// [`Callgate::health_router`](crate::Callgate::health_router) calls this function for applications that build a
+/// [`Callgate`](crate::Callgate). Other applications merge these routes into the router that [`router`] returns.
 pub fn health_router(
     mcp: Arc<Mcp>,
     authenticate: Arc<dyn Authenticate>,
@@ -148,6 +156,8 @@ fn mount(paths: impl IntoIterator<Item = &'static str>) -> Router<SharedState> {
 }
 
 /// Returns all endpoints as one service. The service answers unknown paths with 404.
+///
+/// [`serve`] has an example.
 pub fn service(
     mcp: Arc<Mcp>,
     authenticate: Arc<dyn Authenticate>,
@@ -325,7 +335,9 @@ async fn counted_caller(
     }
 }
 
-/// All endpoints as one service; see [`service`].
+/// All endpoints as one service.
+///
+/// Returned by [`service`]. [`serve`] has an example.
 #[derive(Debug, Clone)]
 pub struct HttpService {
     state: SharedState,

@@ -42,15 +42,19 @@ const MAX_CALLS: usize = 256;
 /// Maximum number of open subscriptions.
 const MAX_STREAMS: usize = 64;
 
-/// Maximum time for which a client may stop reading. It also applies after the input has ended.
+/// Maximum time for which a client may stop reading. After the input has ended, [`StdioOptions::end_timeout`] also
+/// applies.
 const WRITE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Limits of the transport.
+///
+/// Argument of [`serve`]. The module [`stdio`](self) has an example.
 #[derive(Debug, Clone, Copy)]
 pub struct StdioOptions {
     /// Maximum length of a message, in bytes.
     pub max_line_bytes: usize,
-    /// Maximum time to finish calls after the input has ended.
+    /// Maximum time to finish calls after the input has ended or the server shuts down. The same limit applies to
+    /// writing the last messages after that.
     pub end_timeout: Duration,
 }
 
@@ -61,6 +65,8 @@ impl Default for StdioOptions {
 }
 
 /// Reason why serving a client failed.
+///
+/// Error of [`serve`] and [`Callgate::serve_stdio`](crate::Callgate::serve_stdio).
 #[derive(Debug, Error)]
 pub enum StdioError {
     /// Reading or writing failed.
@@ -69,6 +75,9 @@ pub enum StdioError {
 }
 
 /// Serves one client until the input ends or the server shuts down.
+///
+/// [`Callgate::serve_stdio`](crate::Callgate::serve_stdio) calls this function with standard input and output. The
+/// module [`stdio`](self) has an example.
 pub async fn serve(
     mcp: Arc<Mcp>,
     identify: Arc<dyn Identify>,

@@ -15,11 +15,18 @@ use crate::wire::jsonrpc::RpcError;
 pub(crate) const BUSY_SECONDS: u64 = 2;
 
 /// The tool does not exist, or the caller is not allowed to use it.
+///
+/// Error of [`Gateway::describe`](crate::gateway::Gateway::describe) and
+/// [`AsCaller::describe`](crate::gateway::AsCaller::describe). Calls fail with [`CallError::NotFound`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("Tool '{0}' not found or access denied")]
 pub struct NotFound(pub String);
 
-/// Error of a call. Upstreams return it, and each endpoint writes it in its own format.
+/// Error of a call.
+///
+/// Returned by [`Upstream::call`](crate::upstream::Upstream::call) and by
+/// [`Gateway::call`](crate::gateway::Gateway::call). Each endpoint writes the error in its own format.
+/// [`Upstream`](crate::upstream::Upstream) has an example.
 #[derive(Debug, Error)]
 pub enum CallError {
     /// The tool does not exist, or the caller may not use it.
@@ -68,7 +75,8 @@ pub enum CallError {
     /// The service requires a credential, or a different one.
     #[error("{0}")]
     Unauthorized(CallFailure),
-    /// The caller lacks a permission or the named scope at the service.
+    /// The caller lacks a permission or a scope at the service, or a user has no credential for the service. The
+    /// second value is the missing scope, if the service named one.
     #[error("{0}")]
     Forbidden(CallFailure, Option<OAuthScope>),
     /// Any other failure.
@@ -77,6 +85,9 @@ pub enum CallError {
 }
 
 /// A failure with a message for the caller and details for the log.
+///
+/// Part of [`CallError::Failed`] and of other variants of [`CallError`]. [`Upstream`](crate::upstream::Upstream)
+/// has an example.
 #[derive(Debug, Error)]
 #[error("{message}")]
 pub struct CallFailure {
@@ -136,7 +147,7 @@ impl CallError {
         Self::Arguments(ArgumentsError::single(problem))
     }
 
-    /// Logs details that are not sent to the caller, under `error_id`.
+    /// Logs, under `error_id`, the details that are not sent to the caller.
     #[must_use]
     pub(crate) fn logged(mut self, caller: &Caller, method: &str, error_id: String) -> Self {
         match &mut self {

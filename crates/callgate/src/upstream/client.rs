@@ -1,6 +1,6 @@
 //! The client of a call. A method can send notifications and questions to the client.
 //!
-//! A method queues notifications and requests in a channel. The MCP layer sends them in the format of the client's
+//! Notifications and questions are queued in a channel. The MCP layer sends them in the format of the client's
 //! revision.
 
 mod capability;
@@ -20,7 +20,11 @@ pub use capability::Capability;
 pub(crate) use capability::{Capabilities, TASKS_EXTENSION};
 pub(crate) use channel::{CallChannel, ClientRequest, Outgoing, PendingQuestion, TaskRequest};
 
-/// The client of a call. If the call did not arrive over MCP, notifications are ignored and questions fail.
+/// The client of a call.
+///
+/// If the call did not arrive over MCP, notifications are ignored and questions fail. Functions get the client in a
+/// [`Context`](crate::Context), and upstreams get the client in a [`Call`](crate::upstream::Call).
+/// [`Upstream`](crate::upstream::Upstream) has an example.
 #[derive(Debug, Clone, Default)]
 pub struct Client(Option<Arc<CallChannel>>);
 
@@ -64,9 +68,10 @@ impl Client {
 
     /// Asks the client a question. `key` identifies the question within the method.
     ///
-    /// In the modern era, the call ends here, and the method **runs again from its beginning** with the answers. It
-    /// must therefore have no side effects before this point. In the legacy era and in tasks, the method waits for the
-    /// answer. To ask several questions at once, await them together (`tokio::join!`).
+    /// In the modern era, a call that is not a task ends at an unanswered question. The client repeats the call
+    /// with the answer, and the method **runs again from its beginning**. It must therefore have no side effects
+    /// before the question. In the legacy era and in tasks, the method waits for the answer. To ask several
+    /// questions at once, await them together (`tokio::join!`).
     pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> Result<Q::Answer, Error> {
         let Some(channel) = &self.0 else { return Err(Error::tool("there is no client to ask")) };
         let answer = channel.ask(key, question).await?;

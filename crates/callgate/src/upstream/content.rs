@@ -119,6 +119,9 @@ impl From<String> for Content {
 }
 
 /// Contents of a resource.
+///
+/// Argument of [`Content::resource`], and result of functions with `#[resource]` and of
+/// [`Resources::read`](crate::mcp::Resources::read). [`ToolContent`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceContents {
@@ -157,6 +160,9 @@ impl ResourceContents {
 }
 
 /// Author of a message.
+///
+/// Argument of [`GetPromptResult::message`](crate::mcp::GetPromptResult::message) and
+/// [`Sample::message`](crate::ask::Sample::message). [`Sample`](crate::ask::Sample) has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -167,6 +173,29 @@ pub enum Role {
 }
 
 /// A tool's result as content blocks.
+///
+/// Functions that return only one block can return a [`Content`].
+///
+/// ```
+/// use callgate::upstream::{ResourceContents, ToolContent};
+/// use callgate::{Callgate, Caller, Content, method, methods};
+///
+/// /// Reports the orders of this month.
+/// #[method(read_only)]
+/// fn report() -> ToolContent {
+///     let csv = ResourceContents::text("reports://orders", "day,orders\n1,7").mime_type("text/csv");
+///     ToolContent::new([Content::text("7 orders"), Content::resource(csv)])
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Callgate::builder().methods(methods![report]).build()?;
+/// let result = server.test_client(Caller::anonymous()).call("report", ()).await?;
+/// assert_eq!(result["content"][0]["text"], "7 orders");
+/// assert_eq!(result["content"][1]["resource"]["mimeType"], "text/csv");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolContent {

@@ -6,10 +6,17 @@ use crate::access::Caller;
 use crate::secret::Secret;
 use crate::upstream::BoxFuture;
 
-/// Error of looking up a credential. It is logged and not sent to the caller.
+/// Error of looking up a credential.
+///
+/// Returned by functions of [`Credentials`] and of
+/// [`RefreshTokenStore`](crate::upstream::forward::RefreshTokenStore). The error is logged and not sent to the caller.
 pub type CredentialError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Result of replacing a stored secret.
+///
+/// Returned by [`Credentials::replace`] and by
+/// [`RefreshTokenStore::replace`](crate::upstream::forward::RefreshTokenStore::replace).
+/// [`RefreshTokenStore`](crate::upstream::forward::RefreshTokenStore) has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplaceStatus {
     /// The new secret is stored.
@@ -23,6 +30,37 @@ pub enum ReplaceStatus {
 /// Looks up callers' credentials for one service.
 ///
 /// Each call looks up a credential, so implementations should cache credentials.
+///
+/// Argument of [`ForwardOptions::credential`](crate::upstream::forward::ForwardOptions::credential).
+///
+/// ```
+/// use std::collections::HashMap;
+/// use callgate::upstream::{BoxFuture, CredentialError, Credentials};
+/// use callgate::{Caller, Grants, Secret, User};
+///
+/// /// The API keys of users, by user id.
+/// #[derive(Debug)]
+/// struct ApiKeys(HashMap<i64, Secret>);
+///
+/// impl Credentials for ApiKeys {
+///     fn of<'a>(
+///         &'a self,
+///         caller: &'a Caller,
+///     ) -> BoxFuture<'a, Result<Option<Secret>, CredentialError>> {
+///         let key = caller.user.as_ref().and_then(|user| self.0.get(&user.id)).cloned();
+///         Box::pin(std::future::ready(Ok(key)))
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+/// let keys = ApiKeys(HashMap::from([(7, Secret::new("s3cret").ok_or("the key is empty")?)]));
+/// let ada = Caller::user(User { id: 7, name: "ada".to_owned(), role: None }, Grants::default());
+/// assert!(keys.of(&ada).await?.is_some());
+/// assert!(keys.of(&Caller::anonymous()).await?.is_none());
+/// # Ok(())
+/// # }
+/// ```
 pub trait Credentials: Send + Sync + fmt::Debug {
     /// Returns the caller's secret, if there is one.
     fn of<'a>(

@@ -18,10 +18,12 @@
 //! # }
 //! ```
 //!
-//! Arguments and results are passed on byte for byte. A request that was not sent is retried once, even if its method
-//! has side effects. A request of a read-only method is also retried once if the connection closed before the first
-//! byte of the response. No request is retried after a timeout. If a call is dropped, its HTTP request is aborted. Over
-//! WebSocket, all calls share a connection, so the reply to a dropped call is ignored instead.
+//! Arguments and results are passed on byte for byte. If the first attempt to send a request fails before anything
+//! is sent, there is a second attempt, even if the method has side effects. The same applies if the service
+//! discards the request because its queue is full. A request of a read-only method is also retried once if the
+//! connection closed before the first byte of the response. No request is retried after a timeout, or if the
+//! outcome is [`CallOutcome::Untrusted`]. If a call is dropped, its HTTP request is aborted. Over WebSocket, all
+//! calls share a connection, so the reply to a dropped call is ignored instead.
 
 mod target;
 mod tool_path;
@@ -87,9 +89,29 @@ pub use tool_path::{ToolPath, ToolPathError};
 const MAX_LOGGED_ERROR: usize = 2000;
 
 /// A JSON-RPC service over HTTP or WebSocket.
+///
+/// The example of the [module](self) adds a service to a server. An application can also call the service itself:
+///
+/// ```no_run
+/// use callgate::forward::{CallOutcome, Forward, ForwardOptions, QueryError};
+/// use serde_json::value::RawValue;
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let options = ForwardOptions::new("http://localhost:9000/rpc".parse()?);
+/// let shop = Forward::new("shop", options)?;
+/// let params = RawValue::from_string("{}".to_owned())?;
+/// match shop.query("shop.status", &params).await {
+///     Ok(status) => println!("{status}"),
+///     Err(QueryError::Rpc(error)) => println!("the shop replied with the error {}", error.code),
+///     Err(QueryError::Failed { outcome: CallOutcome::Unreachable, .. }) => println!("offline"),
+///     Err(error) => return Err(error.into()),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Forward {
     service: Arc<Service>,
-    /// Set if calls are sent in batches or share a connection.
+    /// Set if calls are sent in batches or over a WebSocket.
     queue: Option<RequestQueue>,
     tokens: Option<AccessTokens>,
     sessions: Option<Arc<LoginSessions>>,
@@ -127,8 +149,8 @@ impl Forward {
         })
     }
 
-    /// Calls a method at its URL. The message of an error with the code -32603 is moved to the log, unless
-    /// `trust_errors` is set.
+    /// Calls a method. If `tool_path` is set, the method has its own URL. The message and the data of an error with
+    /// the code -32603 are moved to the log, unless `trust_errors` is set.
     async fn call_tool(&self, call: &Call<'_>) -> Result<Box<RawValue>, Failure> {
         let path = self.options().tool_path.as_ref();
         let uri = path.map(|path| path.uri(self.options().target.uri(), call.remote_name));
@@ -159,7 +181,7 @@ impl Forward {
         }
     }
 
-    /// Returns the queue for calls, unless each call is a separate request.
+    /// Returns the queue of calls, or `None` if each call is a separate HTTP request.
     fn queue(&self) -> Option<&RequestQueue> {
         self.queue.as_ref().filter(|queue| !queue.is_unsupported())
     }
@@ -178,8 +200,8 @@ fn loggable(secrets: &Secrets, text: &str) -> String {
     secrets.redact(text).chars().take(MAX_LOGGED_ERROR).collect()
 }
 
-/// Returns the message and the data of an error with the code -32603. Returns `None` if the message is only "Internal
-/// error" and there is no data, and for other codes.
+/// Returns the message and the data of an error with the code -32603. Returns `None` for other codes. Also returns
+/// `None` if there is no data, and the message is empty or only "Internal error".
 fn internal_text(error: &RpcError) -> Option<String> {
     let message = error.message.trim_end_matches('.');
     let is_generic = message.is_empty() || message.eq_ignore_ascii_case("internal error");

@@ -169,9 +169,9 @@ enum Function {
 }
 
 impl Function {
-    /// Wraps a function in one boxed future. Large arguments are parsed on a blocking thread, and the function runs on
-    /// this thread until it first waits. By then, most functions have dropped their arguments. Converts a panic to a
-    /// failed call.
+    /// Wraps a function in one boxed future. Converts a panic to a failed call. Large arguments are parsed on a
+    /// blocking thread, and the function runs on this thread until it first waits. By then, most functions have
+    /// dropped their arguments, which also takes long if the arguments are large.
     fn new_async<F, Fut>(function: F) -> Self
     where
         F: Fn(Context, &RawValue) -> Fut + Send + Sync + 'static,
@@ -217,6 +217,9 @@ impl Function {
 }
 
 /// A function with its method, created by `#[method]`.
+///
+/// Argument of [`Local::add`] and [`Builder::methods`](crate::Builder::methods). The macro `methods!` returns an
+/// array of such functions. [`Builder`](crate::Builder) has an example.
 pub struct MethodFunction {
     pub(crate) method: Result<Method, InvalidMethod>,
     function: Function,
@@ -229,6 +232,33 @@ impl fmt::Debug for MethodFunction {
 }
 
 /// Functions in this process, and their methods.
+///
+/// An application needs a `Local` only for functions without the attribute `#[method]`. In this example, the schema
+/// is known only at run time:
+///
+/// ```
+/// use callgate::local::{Error, Local};
+/// use callgate::model::{Method, Safety};
+/// use callgate::{Callgate, Caller};
+/// use serde_json::{Value, json};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let cities = ["Oslo", "Rome"];
+/// let schema = json!({"type": "object", "properties": {"city": {"enum": cities}}});
+/// let method = Method::new("weather".parse()?).input_schema(schema)?.safety(Safety::ReadOnly);
+/// let mut local = Local::default();
+/// local.method(method, async |_, arguments: Value| {
+///     Ok::<_, Error>(json!({"city": arguments["city"], "celsius": 21}))
+/// });
+///
+/// let server = Callgate::builder().local(local).build()?;
+/// let anybody = server.as_caller(Caller::anonymous());
+/// assert_eq!(anybody.call("weather", json!({"city": "Rome"})).await?["celsius"], 21);
+/// assert!(anybody.call("weather", json!({"city": "Paris"})).await.is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Default)]
 pub struct Local {
     methods: Vec<Method>,
@@ -337,7 +367,7 @@ pub(crate) fn read<A: DeserializeOwned>(params: &RawValue) -> Result<A, CallErro
 }
 
 fn convert_integral_floats(value: &mut Value) {
-    /// Maximum integer up to which a float represents all integers exactly.
+    /// Floats represent all integers up to this one exactly.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -423,8 +453,8 @@ async fn catch_panic<T>(run: impl Future<Output = Result<T, CallError>>) -> Resu
     result.unwrap_or_else(|panic| Err(panic_error(&*panic)))
 }
 
-/// Runs a prompt, a resource or other code of the embedding program, but not a method. Converts a panic to a failed
-/// call.
+/// Runs code of the embedding program that is not a method, such as a prompt or a resource. Converts a panic to a
+/// failed call.
 pub(crate) fn guarded<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
     run: impl FnOnce() -> F + Send + 'static,
 ) -> BoxFuture<'static, Result<T, CallError>> {

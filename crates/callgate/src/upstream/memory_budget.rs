@@ -13,13 +13,19 @@ use thiserror::Error;
 use crate::access::{BatchReplies, Caller, MAX_BATCH_REPLY_BYTES, Share, Shares};
 
 /// Default limit for all results, in bytes.
+///
+/// Default of [`Builder::max_in_flight_bytes`](crate::Builder::max_in_flight_bytes) and
+/// [`Gateway::max_in_flight_bytes`](crate::gateway::Gateway::max_in_flight_bytes).
 pub const DEFAULT_IN_FLIGHT_BYTES: usize = 256 << 20;
 
-/// Results up to this size, in bytes, are not counted unless their call is part of a batch. Counting them would be
-/// slower. Outside of batches, the number of connections limits their total size.
+/// Results up to this size, in bytes, are not counted unless their call is part of a batch. Counting them would
+/// slow down each call. Outside of batches, the number of connections limits their total size.
 const SMALL_RESULT: usize = 64 << 10;
 
-/// No memory is left for a result.
+/// The result of a call would exceed a limit.
+///
+/// Error of [`BudgetReservation::add`]. In an upstream, the operator `?` converts this error to a
+/// [`CallError`](crate::upstream::CallError).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BudgetExceeded {
     /// The results of all calls would exceed this number of bytes.
@@ -33,7 +39,10 @@ pub enum BudgetExceeded {
     Tool(usize),
 }
 
-/// Memory reserved for the result of a call. Released on drop.
+/// Memory reserved for the result of a call.
+///
+/// Upstreams get a reservation in each [`Call`](crate::upstream::Call), and can extend the reservation with
+/// [`add`](Self::add). The memory is released on drop.
 #[derive(Debug)]
 pub struct BudgetReservation {
     share: Share,
@@ -63,8 +72,8 @@ impl BudgetReservation {
         Self { max_result, ..self }
     }
 
-    /// Extends the reservation to the size of the result. Then removes the maximum, because the reply that contains the
-    /// result may be larger.
+    /// Checks that the result, with this number of bytes, does not exceed the maximum. Then extends the reservation
+    /// to this size, and removes the maximum, because the reply that contains the result may be larger.
     pub(crate) fn reserve_result(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         match self.max_result.take() {
             Some(max) if bytes > max => Err(BudgetExceeded::Tool(max)),

@@ -2,29 +2,34 @@
 //! item is skipped or repeated when the catalog changes between two pages.
 
 use base64::Engine as _;
+#[cfg(any(test, fuzzing, feature = "http"))]
 use base64::alphabet::STANDARD;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+#[cfg(any(test, fuzzing, feature = "http"))]
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use thiserror::Error;
 
 /// Encodes with padding. Decodes with and without padding.
+#[cfg(any(test, fuzzing, feature = "http"))]
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
 /// Offset of the first item of a page.
+#[cfg(any(test, fuzzing, feature = "http"))]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct OffsetCursor(pub usize);
+pub(crate) struct OffsetCursor(pub(crate) usize);
 
 /// The text is not a cursor that this server issued.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the cursor was not issued by this server")]
-pub struct CursorError;
+pub(crate) struct CursorError;
 
+#[cfg(any(test, fuzzing, feature = "http"))]
 impl OffsetCursor {
     /// Parses a cursor. The empty text is the cursor of the first page.
-    pub fn decode(text: &str) -> Result<Self, CursorError> {
+    pub(crate) fn decode(text: &str) -> Result<Self, CursorError> {
         if text.is_empty() {
             return Ok(Self(0));
         }
@@ -37,7 +42,7 @@ impl OffsetCursor {
     }
 
     /// Returns the cursor as text.
-    pub fn encode(self) -> String {
+    pub(crate) fn encode(self) -> String {
         BASE64.encode(self.0.to_string())
     }
 }

@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// Compares [`INVISIBLE`] with the Unicode tables of the regex engine.
+    /// Compares [`INVISIBLE`] with the Unicode tables of the engine for regular expressions.
     #[test]
     fn all_format_characters_are_invisible() {
         let pattern = json!({"pattern": r"^[\p{Cf}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}]$"});

@@ -20,16 +20,28 @@ use thiserror::Error;
 use crate::wire::{shortened, strict_json};
 
 /// The message is not valid JSON.
+///
+/// Returned by [`EnvelopeError::code`].
 pub const PARSE_ERROR: i64 = -32700;
 /// The message is not a valid request.
+///
+/// Returned by [`EnvelopeError::code`].
 pub const INVALID_REQUEST: i64 = -32600;
 /// The method does not exist, or the caller may not call it.
+///
+/// Sent for [`CallError::NotFound`](crate::upstream::CallError::NotFound) over JSON-RPC. [`reply`] has an example.
 pub const METHOD_NOT_FOUND: i64 = -32601;
 /// The parameters are invalid.
+///
+/// Sent for [`CallError::Arguments`](crate::upstream::CallError::Arguments) over JSON-RPC.
 pub const INVALID_PARAMS: i64 = -32602;
 /// The server failed.
+///
+/// Sent for [`CallError::Failed`](crate::upstream::CallError::Failed) over JSON-RPC.
 pub const INTERNAL_ERROR: i64 = -32603;
 /// A rate limit was exceeded. EIP-1474 defines this code.
+///
+/// Sent for [`CallError::RateLimited`](crate::upstream::CallError::RateLimited) over JSON-RPC.
 pub const LIMIT_EXCEEDED: i64 = -32005;
 
 /// Maximum number of messages in a batch.
@@ -69,6 +81,8 @@ pub(crate) enum RpcMessage<'a, P = &'a RawValue> {
 }
 
 /// A request, or a notification if it has no id.
+///
+/// The module [`jsonrpc`](self) has an example.
 #[derive(Debug)]
 pub struct Request<'a, P = &'a RawValue> {
     /// The id as raw JSON: a string or a number. `None` for a notification.
@@ -80,6 +94,8 @@ pub struct Request<'a, P = &'a RawValue> {
 }
 
 /// Reason why a body is neither a valid request nor a valid batch.
+///
+/// Error of [`Request::parse`].
 #[derive(Debug, Error)]
 pub enum EnvelopeError {
     /// The body is not UTF-8.
@@ -216,6 +232,22 @@ pub(crate) fn object_error(body: &str, error: serde_json::Error) -> EnvelopeErro
 }
 
 /// The error object of a JSON-RPC reply.
+///
+/// ```
+/// use callgate::jsonrpc::RpcError;
+/// use callgate::{Error, method};
+///
+/// /// Books a room.
+/// #[method(destructive)]
+/// fn book(room: u32) -> Result<u32, Error> {
+///     if room > 40 {
+///         return Err(Error::rpc(RpcError::new(4711, "there is no such room")));
+///     }
+///     Ok(room)
+/// }
+///
+/// assert!(book(41).is_err());
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Error)]
 #[error("{message} (code {code})")]
 pub struct RpcError {
@@ -249,6 +281,18 @@ impl From<EnvelopeError> for RpcError {
 }
 
 /// Serializes a reply. The id is `null` if the id of the request is unknown.
+///
+/// ```
+/// use callgate::jsonrpc::{METHOD_NOT_FOUND, Request, RpcError, reply};
+/// use serde_json::{Value, json};
+///
+/// let request = Request::parse(r#"{"jsonrpc": "2.0", "id": 1, "method": "user.get"}"#)?;
+/// let error = RpcError::new(METHOD_NOT_FOUND, "Method not found");
+/// let reply: Value = serde_json::from_slice(&reply(request.id, Err(&error)))?;
+/// let expected = json!({"code": -32601, "message": "Method not found"});
+/// assert_eq!(reply, json!({"jsonrpc": "2.0", "id": 1, "error": expected}));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn reply(id: Option<&RawValue>, outcome: Result<&RawValue, &RpcError>) -> Vec<u8> {
     #[derive(Serialize)]
     struct ReplyObject<'a> {

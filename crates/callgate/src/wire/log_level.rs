@@ -6,6 +6,21 @@ use std::str::FromStr;
 use thiserror::Error;
 
 /// Severity of a log message. The variants are in ascending order.
+///
+/// ```
+/// use callgate::mcp::LogLevel;
+/// use callgate::{Context, method};
+///
+/// /// Imports the orders, and returns how many there are.
+/// #[method(destructive)]
+/// async fn import(ctx: &Context) -> u32 {
+///     ctx.log(LogLevel::Warning, "import", "order 7 has no customer");
+///     41
+/// }
+///
+/// assert!(LogLevel::Warning < LogLevel::Error);
+/// assert_eq!("warning".parse(), Ok(LogLevel::Warning));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// `debug`
@@ -38,6 +53,8 @@ const ALL: [(LogLevel, &str); 8] = [
 ];
 
 /// The text is not a log level.
+///
+/// Error of parsing a [`LogLevel`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the log level must be one of {}", ALL.map(|(_, name)| name).join(", "))]
 pub struct LogLevelError;

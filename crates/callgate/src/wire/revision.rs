@@ -6,6 +6,21 @@ use std::str::FromStr;
 use thiserror::Error;
 
 /// A revision of the MCP specification. The variants are in ascending order.
+///
+/// ```
+/// use callgate::Callgate;
+/// use callgate::gateway::Settings;
+/// use callgate::mcp::{Era, Revision};
+///
+/// let revision: Revision = "2025-06-18".parse()?;
+/// assert!(revision < Revision::NEWEST);
+/// assert_eq!(revision.era(), Era::Legacy);
+///
+/// // A server that does not support newer revisions.
+/// let settings = Settings { protocol_version: revision, ..Settings::default() };
+/// let server = Callgate::builder().settings(settings).build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Revision {
     /// 2024-11-05
@@ -21,6 +36,8 @@ pub enum Revision {
 }
 
 /// How a client and a server negotiate the revision and capabilities.
+///
+/// Returned by [`Revision::era`]. [`Revision`] has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
     /// Client and server negotiate once, in the `initialize` handshake.
@@ -30,6 +47,8 @@ pub enum Era {
 }
 
 /// The text is not a revision of MCP.
+///
+/// Error of parsing a [`Revision`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("not a revision of MCP; expected one of {supported}", supported = Revision::ALL.map(Revision::as_str).join(", "))]
 pub struct RevisionError;

@@ -231,7 +231,7 @@ async fn read_methods(config: &Config, import: &Import) -> anyhow::Result<Source
     }
 }
 
-/// Reads the first of these descriptions that a service has.
+/// Reads the methods from the first of `descriptions` that the service has.
 async fn read_service(
     config: &Config,
     target: Option<Target>,

@@ -23,7 +23,7 @@ use crate::error_hints::hinted;
 use crate::{printer, registry};
 use access::ExplainedDecision;
 
-/// Note for a method that is defined in code. The registry contains only changes of such a method.
+/// Note for a method that is defined in code. The registry contains only changes to such a method.
 const DEFINED_IN_CODE: &str =
     "defined by the program that serves it, which may require more access than the registry shows";
 

@@ -61,7 +61,7 @@ impl BasicOptions {
         options.replace_basic(user, &password).context("`--basic`")
     }
 
-    /// Returns the corresponding keys of an upstream.
+    /// Returns these options as keys of an upstream.
     pub(super) fn keys(&self) -> Option<[(&'static str, Value); 2]> {
         let password = match (&self.password_env, &self.password_file) {
             (Some(variable), _) => json!({ "env": variable }),
@@ -274,7 +274,7 @@ fn suggestion(
         name => json!(name).to_string(),
     };
     let heading = "note: to call the service, callgate.toml needs".to_owned();
-    // The query is not shown, because it may contain a key.
+    // The query is not shown, because it may contain a secret.
     let query = if target.has_query() { "  # plus the query" } else { "" };
     let keys = args.keys(&target.to_string());
     let line = |(key, value): (&String, &Value)| {

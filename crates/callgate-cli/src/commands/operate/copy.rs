@@ -48,7 +48,7 @@ fn report(copied: &CopyReport, from: &DatabaseUrl, to: &DatabaseUrl) -> Result<(
         return Err(hinted(
             format!("`{to}` differs from `{from}`, so the copy is not finished"),
             "run the command again; the copy starts over. If the difference stays, another program writes to the \
-             target, or the target does not store values unchanged",
+             target, or the target changes values when it stores them",
         ));
     }
     let state = if copied.was_equal { "was complete already" } else { "is complete" };

@@ -47,8 +47,8 @@ async fn warn_about_page_size(config: &Config, store: &SqlStore, size: &str) -> 
     let tools = assemble(&store.catalog_rows().await?, assembly(config)).catalog.len();
     if size.parse().is_ok_and(|size: usize| size < tools) {
         printer::message(format_args!(
-            "warning: there are {tools} tools, and many clients read only the first page: a caller who may use more \
-             than {size} tools does not see all of them"
+            "warning: a page has at most {size} of the {tools} tools, and many clients read only the first page, so \
+             they do not see the other tools"
         ));
     }
     Ok(())

@@ -60,7 +60,7 @@ pub(crate) async fn run(config: &Config, command: CredentialCommand) -> Result<(
     Ok(())
 }
 
-/// Prints a warning if the credential is not sent, or if other users can read it.
+/// Prints a note if the credential is not sent, and a warning if other users of this machine can read the registry.
 fn print_notes(config: &Config, rows: &[UpstreamRow], upstream: &str) {
     let summaries = config.upstreams.summaries(rows);
     match summaries.iter().find(|summary| summary.name == upstream) {

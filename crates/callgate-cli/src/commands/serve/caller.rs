@@ -38,7 +38,7 @@ impl TokenCaller {
         }
     }
 
-    /// Identifies the caller. If this fails, the error has the hint.
+    /// Identifies the caller. If the token is refused or missing, the error has a hint.
     pub(crate) async fn caller(&self) -> anyhow::Result<Caller> {
         self.identify().await.map_err(|error| match error {
             IdentifyError::Unavailable => error.into(),

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::config::TOKEN_VARIABLE;
 
-/// Returns the configuration of clients that start programs, such as Claude Desktop.
+/// Returns the configuration for clients that start programs, such as Claude Desktop.
 pub(super) fn client_configuration(name: &str, url: &str, token: Option<&str>) -> Result<String> {
     let program = std::env::current_exe().context("cannot find the path of this program")?;
     let mut server = json!({"command": program, "args": ["bridge", "--url", format!("{url}/mcp")]});

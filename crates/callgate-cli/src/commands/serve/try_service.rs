@@ -21,7 +21,7 @@ use crate::printer::{self, one_line};
 
 /// Maximum number of tools that are printed.
 const MAX_SHOWN: usize = 200;
-/// Maximum number of characters of a tool's description.
+/// Maximum number of characters of a tool's description that are printed.
 const MAX_WIDTH: usize = 80;
 
 /// A service, its methods, and the description from which they were read.
@@ -88,7 +88,7 @@ pub(crate) async fn run(config: &Config, args: &TryArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads the first description that the service has.
+/// Reads the methods from the first kind of description that the service has.
 async fn find(config: &Config, args: &TryArgs, target: Target) -> anyhow::Result<DescribedService> {
     let mut attempts = Attempts::searching();
     let options = ReadOptions { upstream: DEFAULT_UPSTREAM, external: &[], name: None };

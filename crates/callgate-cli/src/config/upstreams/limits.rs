@@ -42,7 +42,7 @@ impl RowLimits {
         let directory = values.get(DIRECTORY).text;
         Ok(Self {
             targets: values.get(TARGETS).parse_items(
-                "hosts such as `localhost`, `10.0.0.0/8`, `*.example.com:443` or `unix:/run/app.sock`",
+                "targets such as `localhost`, `10.0.0.0/8`, `*.example.com:443` or `unix:/run/app.sock`",
                 TargetPattern::parse,
             )?,
             variables: values
@@ -102,8 +102,8 @@ impl RowLimits {
             format!(
                 "`registry_upstreams` in the configuration does not allow the target in {source}"
             ),
-            "add the target to `targets` of `[registry_upstreams]` in callgate.toml, for every server of this \
-             registry",
+            "add the target to `targets` of `[registry_upstreams]` in the callgate.toml of every server that \
+             uses this registry",
         ))
     }
 
@@ -113,7 +113,9 @@ impl RowLimits {
             (Some(directory), true) => {
                 format!("move the file into the directory `{}`", directory.display())
             }
-            _ => format!("set in callgate.toml, for every server of this registry:\n{lines}"),
+            _ => format!(
+                "set in the callgate.toml of every server that uses this registry:\n{lines}"
+            ),
         }
     }
 
@@ -179,7 +181,7 @@ fn is_below(file: &Path, directory: &Path) -> bool {
     }
 }
 
-/// Addresses that a row may connect to.
+/// Targets to which an upstream in the registry may connect.
 #[derive(Debug)]
 struct TargetPattern {
     host: HostPattern,

@@ -67,9 +67,9 @@ fn read_secret(key: &str, text: &Text, secrets: Secrets) -> anyhow::Result<Secre
     Secret::new(&text.read(key, secrets)?).with_context(|| format!("`{key}` is empty"))
 }
 
-/// Returns the store of the refresh token. A file is read for each request, and replaced when the server rotates the
-/// token. The file of a row is read only once, because the authorization server of a row must not be able to write to
-/// files.
+/// Returns the store of the refresh token. If the token is in a file, the file is read for each request, and
+/// replaced when the authorization server rotates the token. But for an upstream in the registry (`is_row`), the
+/// file is read only once and never replaced, because its authorization server must not be able to write to files.
 fn token_store(
     token: &Text,
     secrets: Secrets,

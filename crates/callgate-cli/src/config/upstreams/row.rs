@@ -61,7 +61,7 @@ pub(crate) fn redacted(mut keys: Map<String, Value>) -> Value {
     Value::Object(keys)
 }
 
-/// Returns `true` if the keys themselves contain a secret, instead of a variable or a file.
+/// Returns `true` if a value contains a secret itself, instead of the name of a variable or a file.
 pub(crate) fn has_secret(keys: &mut Map<String, Value>) -> bool {
     fn has_text(value: &Value) -> bool {
         match value {

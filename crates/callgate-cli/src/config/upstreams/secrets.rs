@@ -39,13 +39,13 @@ pub(super) enum ExternalValue {
     },
 }
 
-/// Reads a variable. Errors mention `key`.
+/// Reads the secret in an environment variable. Errors mention `key`.
 pub(crate) fn secret_in_variable(key: &str, name: &str) -> anyhow::Result<String> {
     let (env, prefix) = (name.to_owned(), String::new());
     ExternalValue::Variable { env, prefix }.read(key, Secrets::Read)
 }
 
-/// Reads a file. Errors mention `key`.
+/// Reads the secret in a file. Errors mention `key`.
 pub(crate) fn secret_in_file(key: &str, file: &Path) -> anyhow::Result<String> {
     let (file, prefix) = (file.to_owned(), String::new());
     ExternalValue::File { file, prefix }.read(key, Secrets::Read)

@@ -22,8 +22,10 @@ use super::secrets::{ExternalValue, Secrets, Sourced, Text};
 use crate::config::known_keys::{Keys, UPSTREAM_KEYS};
 use crate::error_hints::hinted;
 
-/// Maximum of `max_result_bytes` for upstreams in the registry. A message over WebSocket counts against the memory
-/// budget of all results only after it has been read.
+/// Maximum of `max_result_bytes` for upstreams in the registry.
+///
+/// While a message over WebSocket is read, only `max_result_bytes` limits its memory. The message counts against
+/// the memory budget of all results only after it has been read.
 const MAX_ROW_RESULT_BYTES: u32 = 64 << 20;
 
 /// Default value of `visibility_seconds`.
@@ -338,7 +340,7 @@ impl UpstreamTable {
     }
 }
 
-/// Removes the query of a URL, which may contain a key.
+/// Removes the query of a URL. The query may contain a secret.
 pub(super) fn without_query(url: &str) -> String {
     url.parse().map_or_else(|_| "…".to_owned(), |target: Target| target.to_string())
 }

@@ -98,9 +98,11 @@ fn add_faults(text: &mut String) -> Vec<String> {
     }
     let _ = writeln!(
         text,
-        "\nThe last two columns are times. At other servers, the time is counted from the return of \
-         the command that revokes the rights. At the server that is cut off, it is counted from \
-         the cut."
+        "\n`duration` is the time from the beginning of the fault until all servers are ready \
+         again. `recovery` is the part of this time after the end of the fault. The last two \
+         columns are times too. At other servers, the time is counted from the return of the \
+         command that revokes the rights. At the server that is cut off, it is counted from the \
+         cut."
     );
     add_upstream_failures(text, &results);
     let exceeded = results.iter().flat_map(|ScenarioResult { name, timings, .. }| {

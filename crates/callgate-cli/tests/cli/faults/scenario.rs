@@ -269,8 +269,12 @@ pub(crate) fn server_is_isolated(program: Program, engine: Engine, link: Link) -
     let revocation =
         Some(Revocation { times, isolated: Some((FAULTY, isolated_at + GRACE)), polled });
     let name = match link {
-        Link::Blackhole => format!("a server receives nothing from {}", engine.name()),
-        Link::Reset | Link::Up => format!("a server is cut off from {}", engine.name()),
+        Link::Blackhole => {
+            format!("a server is cut off from {} (connections carry no data)", engine.name())
+        }
+        Link::Reset | Link::Up => {
+            format!("a server is cut off from {} (connections are reset)", engine.name())
+        }
     };
     scenario.finish(
         name,

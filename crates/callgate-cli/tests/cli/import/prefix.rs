@@ -201,7 +201,7 @@ fn a_document_with_a_new_title_replaces_its_earlier_version_by_name() {
     let second = second.replace("\"Pets\"", "\"Pets 2\"");
     let output = dir.run_import(&second, &["--section", "pets:write"]);
     insta::assert_snapshot!(output.stdout(), @"
-    kept     pet.get: all columns, since OpenRPC document `Pets` has the method too; this source requires pets:write
+    kept     pet.get: all columns, since OpenRPC document `Pets` has the method too; the imported source requires pets:write
     1 added, 0 changed, 0 removed, 0 hidden, 1 kept, 0 refused, 0 unchanged
     ");
     let note = "import this source with `--name` and the earlier title";

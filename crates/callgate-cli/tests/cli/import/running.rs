@@ -23,7 +23,7 @@ fn a_document_is_requested_from_a_service_and_a_configuration_is_suggested() {
     note: to call the service, callgate.toml needs
     [upstreams.pets]
     url = "http://127.0.0.1:[port]/rpc"
-    note: every caller, even without a token, can call 1 method, since no section is required; `--section` adds one
+    note: no section is required for 1 method, so every caller, even without a token, can call such a method unless `open_methods` or `require_auth` forbids it; `--section` adds a section
     note: the safety of 1 method is a guess; `--review` lists guesses, `--review=approve` approves them, and `callgate method set ID` with `--read-only` or `--destructive` replaces one
     "#);
     // If the registry may have an upstream with this target, a command for the registry is

@@ -17,7 +17,7 @@ pub(crate) struct File {
 /// Namespace and imports. Names are resolved with them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scope {
-    /// Path relative to the directory.
+    /// Path of the file, relative to the imported directory.
     pub(crate) file: Arc<str>,
     /// The namespace, without backslashes at its ends.
     pub(crate) namespace: String,

@@ -9,7 +9,7 @@ const MAX_BODY: usize = 16 * 1024;
 pub(crate) struct Docblock {
     /// The text before the first tag.
     pub(crate) text: String,
-    /// Names of tags without `@`, each with the text after it.
+    /// The tags: the name of each tag, without `@`, and the text after the name.
     tags: Vec<(String, String)>,
 }
 

@@ -1,7 +1,8 @@
 //! Driver for SQL Server.
 //!
-//! Read transactions are plain statements. `READ COMMITTED` would not give them a snapshot, so operations compare
-//! change counters instead. After an error the connection is closed, which rolls back its transaction.
+//! Reads run outside a transaction: at the level `READ COMMITTED`, a transaction would not give them a snapshot.
+//! Operations compare change counters instead. After an error the connection is closed, which rolls back its
+//! transaction.
 
 mod address;
 mod connection;
@@ -30,7 +31,7 @@ const LOCK_MIGRATIONS: &str = "BEGIN TRANSACTION; \
     IF OBJECT_ID(N'callgate_migrations', N'U') IS NOT NULL \
     SELECT version FROM callgate_migrations WITH (TABLOCKX, HOLDLOCK)";
 
-/// Returns a row if readers of the database wait for writers.
+/// A query that returns a row if readers of the database wait for writers.
 const READERS_WAIT: &str = "SELECT 1 FROM sys.databases \
     WHERE name = DB_NAME() AND is_read_committed_snapshot_on = 0";
 

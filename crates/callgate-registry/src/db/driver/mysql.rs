@@ -24,7 +24,7 @@ const SQL_MODE: &str = "ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO,NO_ENGI
 /// Name of the lock for migrations.
 const MIGRATION_LOCK: &str = "CONCAT('callgate ', MD5(DATABASE()))";
 
-/// Vendor of the server. Some settings have different names.
+/// Vendor of the server. Some settings have different names in MySQL and in MariaDB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Vendor {
     MySql,

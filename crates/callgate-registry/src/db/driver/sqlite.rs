@@ -42,7 +42,8 @@ struct SqliteFile {
     file: Option<FileId>,
     /// Maximum time to wait for another writer.
     write_timeout: Duration,
-    /// When the file is dropped, the task that closes the connections takes the guard.
+    /// Counts the file as open. When this struct is dropped, the task that closes the connections takes the guard,
+    /// so the file is counted until they are closed.
     open: Option<OpenGuard>,
 }
 
@@ -124,8 +125,8 @@ async fn close(pool: &SqlitePool) {
     }
 }
 
-/// Creates a file that other users cannot read, unless the file exists. SQLite gives its log files the same mode.
-/// Errors are ignored here, because SQLite reports them.
+/// If the file does not exist, creates it so that other users cannot read it. SQLite gives its log files the same
+/// mode. Errors are ignored here, because SQLite reports them.
 fn create_private(path: &Path) {
     // An existing file is not opened, because closing it would release the locks of this process.
     if path.exists() {
@@ -153,7 +154,7 @@ impl Database for SqliteFile {
         Dialect::Sqlite
     }
 
-    /// SQLite limits only the time that a statement waits for another writer.
+    /// Ignores the time limit. SQLite limits only the time that a statement waits for another writer.
     async fn acquire(&self, _: Duration) -> Result<Box<dyn Connection>> {
         Ok(Box::new(PooledSqlxConnection::new(self.pool.acquire().await?, Duration::MAX)))
     }
@@ -178,7 +179,8 @@ impl Database for SqliteFile {
         use_wal(&mut *self.pool.acquire().await?, self.write_timeout).await
     }
 
-    /// Moves writes from the log to the file, so that the file can be copied without the log.
+    /// Moves writes from the write-ahead log to the database file. If no other connection is reading, the file can then be
+    /// copied without the log.
     async fn checkpoint(&self) -> Result<()> {
         // Does not wait for readers. Pages that they still use stay in the log.
         sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").execute(&self.pool).await?;

@@ -83,7 +83,8 @@ where
 pub(super) struct PooledSqlxConnection<D: SqlxDriver> {
     connection: PoolConnection<D>,
     limit: Duration,
-    /// Whether all replies have arrived on the connection.
+    /// Whether the connection can be used again: no reply is outstanding, the connection is not lost, and `close` was not
+    /// called.
     is_usable: bool,
 }
 
@@ -111,7 +112,7 @@ impl<D: SqlxDriver> Connection for PooledSqlxConnection<D> {
     }
 }
 
-/// Closes the connection if a reply is outstanding.
+/// Closes the connection if it is not usable.
 impl<D: SqlxDriver> Drop for PooledSqlxConnection<D> {
     fn drop(&mut self) {
         if !self.is_usable {

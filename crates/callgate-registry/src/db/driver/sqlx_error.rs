@@ -40,7 +40,7 @@ fn kind(error: &dyn sqlx::error::DatabaseError) -> DatabaseErrorKind {
     DatabaseErrorKind::Other
 }
 
-/// Classifies by SQLSTATE.
+/// Classifies an error by its SQLSTATE.
 #[cfg(feature = "postgres")]
 fn postgres_kind(code: &str) -> DatabaseErrorKind {
     match code {
@@ -63,7 +63,7 @@ fn postgres_kind(code: &str) -> DatabaseErrorKind {
     }
 }
 
-/// Classifies by error number.
+/// Classifies an error by its number.
 #[cfg(feature = "mysql")]
 fn mysql_kind(number: u16) -> DatabaseErrorKind {
     match number {

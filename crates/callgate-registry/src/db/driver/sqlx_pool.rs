@@ -1,7 +1,7 @@
 //! Connection pool of the drivers for PostgreSQL and MySQL, with time limits.
 //!
-//! The server enforces a time limit on each statement. If the connection is lost, there is no response at all, so the
-//! client gives up a little later and closes the connection.
+//! The database enforces a time limit on each statement. If the connection is lost, there is no response at all.
+//! Therefore the client gives up a little later than the database would, and closes the connection.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::db::driver::sqlx_driver::{
 };
 use crate::db::error::{DatabaseError, Result, UrlError};
 
-/// Difference between the time limit of the server and that of the client.
+/// Time by which the client's time limit for a statement is longer than that of the database.
 const GRACE: Duration = Duration::from_secs(1);
 /// Idle timeout of connections.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -71,7 +71,7 @@ impl<D: SqlxDriver> ServerPool<D> {
         Self { pool, options: options.clone() }
     }
 
-    /// Returns a free connection. The client gives up a little later than the server.
+    /// Returns a free connection. The client waits for a statement a little longer than the database's time limit.
     pub(crate) async fn acquire(&self, limit: Duration) -> Result<Box<dyn Connection>> {
         match self.pool.acquire().await {
             Ok(connection) => Ok(Box::new(PooledSqlxConnection::new(connection, limit + GRACE))),

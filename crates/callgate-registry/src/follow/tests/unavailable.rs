@@ -273,7 +273,7 @@ async fn readiness_reports_the_age_of_the_data_and_how_long_tokens_are_accepted(
     assert_eq!(degraded.credentials_accepted_for, Some(Duration::from_millis(47_100)));
 }
 
-/// A hanging write counts as much as a refused one, and a renewed lease shows that writes succeed again.
+/// A write that hangs counts as failed, like a refused one. A renewal of the lease shows that writes succeed again.
 #[tokio::test(start_paused = true)]
 async fn readiness_is_degraded_while_writes_fail() {
     for shares_rate_limits in [true, false] {

@@ -25,7 +25,7 @@ fn tables() -> impl Iterator<Item = &'static Table> {
     schema::TABLES.iter().filter(|table| !NOT_COPIED.contains(&table.name))
 }
 
-/// Rows of all tables.
+/// Rows of all copied tables.
 pub(super) struct Content(Vec<TableContent>);
 
 struct TableContent {
@@ -98,7 +98,7 @@ impl Content {
     }
 }
 
-/// Returns the checksums of all tables.
+/// Returns the checksums of all copied tables.
 pub(super) async fn checksums(transaction: &mut Transaction<'_>) -> Result<Vec<TableChecksum>> {
     let mut sums = Vec::new();
     for table in tables() {

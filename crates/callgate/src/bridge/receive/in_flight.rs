@@ -129,7 +129,8 @@ impl PendingRequests {
         !is_silent
     }
 
-    /// Aborts a request that was cancelled by a message. Some servers never close the stream of a cancelled request.
+    /// Aborts a request that was cancelled by a message. It might not end by itself, because some servers never
+    /// close the stream of a cancelled request.
     pub(crate) fn abandon(&self, id: &MessageId) {
         let mut pending = self.lock();
         let is_cancelled_by_message = |request: &PendingRequest| {

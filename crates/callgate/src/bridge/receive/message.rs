@@ -39,7 +39,7 @@ impl MessageId {
 /// A message of the client: a request, a batch of revision 2025-03-26, a notification, or a response to the server.
 #[derive(Debug, Default)]
 pub(crate) struct ClientMessage {
-    /// Ids of its requests. Empty for a notification and for a response.
+    /// Ids of the requests in the message. Empty for a notification and for a response.
     pub(crate) ids: Vec<MessageId>,
     /// Empty for a batch and for a response.
     pub(crate) method: Box<str>,
@@ -77,7 +77,7 @@ impl ClientMessage {
         self.version.is_some()
     }
 
-    /// Returns `true` for the first request of a client.
+    /// Returns `true` for `initialize` and `server/discover`, the methods with which clients begin.
     pub(crate) fn is_first_request(&self) -> bool {
         matches!(&*self.method, INITIALIZE | DISCOVER)
     }

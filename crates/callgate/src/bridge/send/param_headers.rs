@@ -1,5 +1,5 @@
-//! `Mcp-Param-*`: headers that repeat arguments of a modern call, as annotated in the schema of the tool. The schemas
-//! are read from responses to `tools/list`.
+//! `Mcp-Param-*`: headers that repeat arguments of a modern call. Annotations in the schema of the tool say which
+//! arguments to repeat. The schemas are read from responses to `tools/list`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -67,7 +67,8 @@ impl ParamHeaders {
     }
 }
 
-/// Returns the annotated parameters. Returns none if an annotation is invalid, because clients do not use such a tool.
+/// Returns the annotated parameters of a tool. Returns none if an annotation is invalid, because clients do not use a
+/// tool with an invalid annotation.
 fn annotations(schema: &RawValue) -> Arc<[HeaderParam]> {
     if !schema.get().contains(HEADER_KEYWORD) {
         return Arc::default();

@@ -91,7 +91,7 @@ pub struct Components {
     schemas: BTreeMap<String, Value>,
     /// Key of each definition, by the digest of the definition and of all definitions that it refers to.
     keys: HashMap<[u8; 32], String>,
-    /// For each name, the number of keys that begin with the name.
+    /// For each name of a definition, the number of the last key that was made from the name.
     numbers: HashMap<String, usize>,
 }
 

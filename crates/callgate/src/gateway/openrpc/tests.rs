@@ -26,7 +26,7 @@ fn document_of(methods: impl IntoIterator<Item = Method>, types: &Types) -> Valu
     document
 }
 
-/// Checks that the target of each reference exists in the document, and that it compiles.
+/// Checks that the target of each reference exists in the document and compiles as a schema.
 fn assert_references_resolve(document: &Value) {
     let parts = ["/methods", "/components/schemas"].map(|at| document.pointer(at));
     let mut references = Vec::new();
@@ -157,7 +157,7 @@ fn references_of_every_form_are_moved() {
 }
 
 #[test]
-fn the_keyword_id_is_removed_from_the_root_of_a_schema() {
+fn the_keyword_dollar_id_is_removed_from_the_root_of_a_schema() {
     let schema = json!({
         "$id": "urn:example:node",
         "type": "object",
@@ -280,7 +280,7 @@ fn a_document_over_its_limits_is_an_error_that_names_the_list_endpoint() {
     "#);
 }
 
-/// With a guessed safety in the document, a server that imports it would repeat failed calls.
+/// If the document contained a guessed safety, a server that imports the document would repeat failed calls.
 #[test]
 fn a_guessed_safety_is_not_in_the_document() {
     let guess = Method::new("b".parse().unwrap()).guessed_safety(Safety::ReadOnly);

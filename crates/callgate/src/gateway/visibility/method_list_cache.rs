@@ -2,7 +2,7 @@
 //!
 //! A list is valid for [`MethodLister::max_age`](crate::upstream::MethodLister::max_age) after it was requested. After
 //! half of that time, the next use of the list starts a request in the background. An expired list is used only while
-//! the service fails or does not answer in time, and at most for [`MAX_STALE`].
+//! the service fails or does not answer in time, and at most for [`MAX_STALE`] after it expired.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ pub(super) const MAX_CALLERS: usize = 10_000;
 pub(super) const MAX_REQUESTS: usize = 4;
 /// Minimum time between two requests for one caller after a failure or a denied call.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(5);
-/// Maximum time that an expired list is used while the service is unavailable.
+/// Maximum time after the expiry of a list in which the list is still used while the service is unavailable.
 pub(super) const MAX_STALE: Duration = Duration::from_mins(15);
 
 /// The methods that one service lists for its callers.

@@ -121,7 +121,7 @@ fn header_map(response: &Response<'_, '_>) -> HeaderMap {
 #[derive(Debug, Default)]
 struct FramingHeaders<'a> {
     length: Option<u64>,
-    /// Whether a length is not a number, or two lengths differ.
+    /// Set if a `Content-Length` is not a number, or if two of them differ.
     is_length_invalid: bool,
     /// The last transfer encoding.
     encoding: Option<&'a [u8]>,

@@ -95,7 +95,7 @@ impl Socket {
     }
 
     /// Returns `true` unless the peer sent something or closed the connection.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(super) fn is_reusable(&self) -> bool {
         let read = match self {
             Self::Tcp(socket) => socket.try_read(&mut [0]),
             #[cfg(unix)]

@@ -50,7 +50,7 @@ impl CallContext {
         some_or_pending(self.channel.as_ref().map(|channel| channel.next_outgoing())).await
     }
 
-    /// Returns `true` if the call may continue as a task.
+    /// Returns `true` if the call may continue as a task: a modern `tools/call`, if the server stores tasks.
     pub(crate) fn can_become_task(&self) -> bool {
         self.mcp.tasks.is_some()
             && self.target.method == "tools/call"

@@ -115,7 +115,7 @@ impl Cancellations {
         Cancellation { entry: self.insert(scope, key, sender), cancelled }
     }
 
-    /// Cancels a call. Returns `true` if it runs on this server.
+    /// Cancels a call. Returns `true` if the call was running on this server.
     pub(crate) fn cancel(&self, scope: Scope, id: &RawValue) -> bool {
         let sender = self.remove(scope, InFlightKey::Request(id.get().to_owned()));
         sender.map(|sender| sender.send(())).is_some()
@@ -142,14 +142,14 @@ pub(crate) struct Cancellation {
 
 impl Cancellation {
     /// Waits until the client cancels the call or ends its session. This method is cancel safe. The future never
-    /// resolves if another request with the same key replaced the entry.
+    /// resolves if a later request with the same key has replaced the entry of this call.
     pub(crate) async fn cancelled(&mut self) {
         if self.cancelled.is_terminated() || (&mut self.cancelled).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Returns `true` if the stream is the newest one of its session.
+    /// Returns `true` if this value belongs to the newest notification stream of its session.
     pub(crate) fn is_newest(&self) -> bool {
         self.entry.table.is_newest(&self.entry.key)
     }

@@ -17,7 +17,7 @@ pub(crate) const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Negotiated {
     pub(crate) revision: Revision,
-    /// Minimum severity of log messages that the client requested.
+    /// Minimum severity that the client set for log messages.
     pub(crate) log_level: Option<LogLevel>,
     pub(crate) capabilities: Capabilities,
     /// Scope in which request ids are unique. Answers and cancellations arrive in the same scope.

@@ -31,11 +31,11 @@ use crate::upstream::{BoxFuture, Capability};
 use crate::wire::jsonrpc::{INTERNAL_ERROR, RpcError};
 use crate::wire::strict_json;
 
-/// First byte of a sealed state. Session ids begin with a different byte.
+/// First byte of the signed content of a `requestState`. The content of session ids begins with a different byte.
 const CONTENT_KIND: u8 = 2;
-/// Maximum time that the client may take to answer.
+/// Time for which a `requestState` is valid. The client must answer in this time.
 const LIFETIME: Duration = Duration::from_hours(1);
-/// Maximum total size of the answers of one request, in bytes.
+/// Maximum size of the content of a `requestState` (earlier answers and digests of open questions), in bytes.
 const MAX_STATE: usize = 256 * 1024;
 /// Maximum number of open questions of one call.
 const MAX_OPEN: usize = 32;
@@ -44,7 +44,8 @@ const DISCONNECTED: &str = "the client disconnected";
 /// Open questions to the clients of sessions and connections.
 pub(crate) type Questions = InFlight<PendingQuestion>;
 
-/// The method, name and arguments of a request. Answers are valid only for the same three values.
+/// The method, name and arguments of a request. Answers are valid only for a request with the same method, name and
+/// arguments.
 #[derive(Debug)]
 pub(crate) struct CallTarget {
     pub(crate) method: &'static str,
@@ -268,7 +269,8 @@ pub(crate) type RecordedAnswers = BTreeMap<String, RecordedAnswer>;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RecordedAnswer {
-    /// Digest of the question, if known. A later run of the method may ask a different question with the same key.
+    /// Digest of the question, if known. It is compared, because a later run of the method may ask a different
+    /// question with the same key.
     question: Option<String>,
     answer: Box<RawValue>,
 }

@@ -22,6 +22,57 @@ use crate::wire::strict_json;
 const MAX_VALUES: usize = 100;
 
 /// Completes arguments.
+///
+/// Argument of [`Builder::completion`](crate::Builder::completion).
+///
+/// ```
+/// use std::sync::Arc;
+/// use callgate::mcp::{Complete, CompletionReference, CompletionRequest, Completions};
+/// use callgate::upstream::BoxFuture;
+/// use callgate::{Callgate, Caller, Context, Error, prompt, prompts};
+/// use serde_json::json;
+///
+/// /// Completes the argument `language` of the prompt `translate`.
+/// #[derive(Debug)]
+/// struct Languages;
+///
+/// impl Complete for Languages {
+///     fn complete(
+///         self: Arc<Self>,
+///         _: Context,
+///         argument: CompletionRequest,
+///     ) -> BoxFuture<'static, Result<Completions, Error>> {
+///         let mut languages = match (argument.reference, argument.name.as_str()) {
+///             (CompletionReference::Prompt { name }, "language") if name == "translate" => {
+///                 vec!["English", "Estonian"]
+///             }
+///             _ => Vec::new(),
+///         };
+///         languages.retain(|language| language.starts_with(&argument.value));
+///         Box::pin(async { Ok(Completions::new(languages)) })
+///     }
+/// }
+///
+/// /// Translates a text.
+/// #[prompt]
+/// fn translate(text: String, language: String) -> String {
+///     format!("Translate this text to {language}:\n\n{text}")
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server =
+///     Callgate::builder().prompts(prompts![translate]).completion(Languages).build()?;
+/// let client = server.test_client(Caller::anonymous());
+/// let params = json!({
+///     "ref": {"type": "ref/prompt", "name": "translate"},
+///     "argument": {"name": "language", "value": "Es"},
+/// });
+/// let result = client.request("completion/complete", params).await?;
+/// assert_eq!(result["completion"]["values"], json!(["Estonian"]));
+/// # Ok(())
+/// # }
+/// ```
 pub trait Complete: Send + Sync + fmt::Debug {
     /// Returns values that complete the argument. Called only for prompts, resources and templates that the caller sees
     /// in the server's lists.
@@ -33,6 +84,8 @@ pub trait Complete: Send + Sync + fmt::Debug {
 }
 
 /// The argument to complete.
+///
+/// [`Complete`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompletionRequest {
     /// The prompt or resource template.
@@ -46,6 +99,8 @@ pub struct CompletionRequest {
 }
 
 /// The prompt or resource template that has the argument.
+///
+/// [`Complete`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type")]
 pub enum CompletionReference {
@@ -64,6 +119,8 @@ pub enum CompletionReference {
 }
 
 /// Values that complete an argument.
+///
+/// [`Complete`] has an example.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Completions {

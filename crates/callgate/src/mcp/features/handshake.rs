@@ -47,7 +47,7 @@ pub(crate) fn initialize(context: &RequestContext<'_>) -> Result<McpResponse, Mc
     let declared = request.params.get("capabilities").map(Capabilities::declared).transpose();
     let declared = declared.map_err(|error| {
         let problem = strict_json::problem(&error);
-        McpError::invalid_params(format!("`capabilities` must be an object: {problem}"))
+        McpError::invalid_params(format!("`capabilities` is not valid: {problem}"))
     })?;
     let declared = declared.unwrap_or_default();
     let mut result = ResultWriter::new(request.id, revision, 300);
@@ -96,7 +96,8 @@ fn log_client(request: &RequestContext<'_>, info: Option<&RawValue>, revision: R
     tracing::debug!(client, version, %revision, user, "client connected");
 }
 
-/// Returns the capabilities of the server in both eras.
+/// Returns the capabilities that the server declares in the results of `initialize` and `server/discover`. The result
+/// of `server/discover` also has extensions.
 fn capabilities(mcp: &Mcp) -> Map<String, Value> {
     let resources = match (mcp.services.resources.is_some(), mcp.can_subscribe()) {
         (true, true) => json!({"subscribe": true, "listChanged": true}),

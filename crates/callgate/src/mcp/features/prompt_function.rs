@@ -15,6 +15,8 @@ type RunPrompt =
     dyn Fn(Context, StringArgs) -> BoxFuture<'static, Result<GetPromptResult, Error>> + Send + Sync;
 
 /// A prompt with its function.
+///
+/// Returned by the macro [`prompts!`](crate::prompts!). Argument of [`Builder::prompts`](crate::Builder::prompts).
 #[derive(Clone)]
 pub struct PromptFunction {
     prompt: Prompt,
@@ -64,7 +66,7 @@ impl Prompt {
     }
 }
 
-/// The prompts of an application's functions. A caller sees only the prompts that its grants allow.
+/// The prompts that functions of the application implement. A caller sees only the prompts that its grants allow.
 #[derive(Debug, Default)]
 pub(crate) struct LocalPrompts(pub(crate) Vec<PromptFunction>);
 

@@ -17,11 +17,53 @@ use crate::upstream::{BoxFuture, Content, Role};
 use crate::wire::strict_json;
 
 /// The prompts of a server.
+///
+/// Argument of [`Builder::prompts_of`](crate::Builder::prompts_of). Prompts that are known at compile time are
+/// functions with the attribute [`prompt`](crate::prompt) instead.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use std::sync::Arc;
+/// use callgate::mcp::{GetPromptResult, Prompt, Prompts};
+/// use callgate::upstream::BoxFuture;
+/// use callgate::{Callgate, Caller, Context, Error};
+///
+/// /// Prompts by name. A real application has them in a database.
+/// #[derive(Debug)]
+/// struct StoredPrompts(BTreeMap<&'static str, &'static str>);
+///
+/// impl Prompts for StoredPrompts {
+///     fn list<'a>(&'a self, _: &'a Caller) -> BoxFuture<'a, Result<Vec<Prompt>, Error>> {
+///         let prompts = self.0.keys().map(|name| Prompt::new(*name, "A stored prompt."));
+///         let prompts = prompts.collect();
+///         Box::pin(async { Ok(prompts) })
+///     }
+///
+///     fn get(
+///         self: Arc<Self>,
+///         _: Context,
+///         name: String,
+///         _: BTreeMap<String, String>,
+///     ) -> BoxFuture<'static, Result<Option<GetPromptResult>, Error>> {
+///         let text = self.0.get(name.as_str()).copied();
+///         Box::pin(async move { Ok(text.map(|text| GetPromptResult::default().user(text))) })
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let prompts = StoredPrompts(BTreeMap::from([("review", "Review the last change.")]));
+/// let server = Callgate::builder().prompts_of(prompts).build()?;
+/// let prompt = server.test_client(Caller::anonymous()).prompt("review", ()).await?;
+/// assert_eq!(prompt["messages"][0]["content"]["text"], "Review the last change.");
+/// # Ok(())
+/// # }
+/// ```
 pub trait Prompts: Send + Sync + fmt::Debug {
     /// Returns the prompts that the caller may use.
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Prompt>, Error>>;
 
-    /// Returns the messages of a prompt, or `None` if it does not exist. Called only for prompts that
+    /// Returns the messages of a prompt, or `None` if the prompt does not exist. Called only for prompts that
     /// [`list`](Self::list) returns for the caller, and only with all required arguments.
     fn get(
         self: Arc<Self>,
@@ -32,6 +74,8 @@ pub trait Prompts: Send + Sync + fmt::Debug {
 }
 
 /// A prompt in `prompts/list`.
+///
+/// [`Prompts`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Prompt {
     name: String,
@@ -107,6 +151,8 @@ impl ListItem for Prompt {
 }
 
 /// The result of `prompts/get`.
+///
+/// [`Prompts`] has an example. Functions with the attribute [`prompt`](crate::prompt) can return this type too.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GetPromptResult {
     description: Option<String>,

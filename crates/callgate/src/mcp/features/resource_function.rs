@@ -34,6 +34,8 @@ impl Address {
 
 /// Return types of functions with `#[resource]`: a text, bytes, or one or more [`ResourceContents`]. If it is possible
 /// that the resource does not exist, the type is an `Option` of one of these types.
+///
+/// The attribute [`resource`](crate::resource) has an example.
 #[diagnostic::on_unimplemented(
     message = "a resource cannot be `{Self}`",
     note = "return `String`, `Vec<u8>`, `ResourceContents` or `Vec<ResourceContents>`, or an `Option` or a `Result` of one of these types"
@@ -87,6 +89,9 @@ impl<T: IntoContents> IntoContents for Option<T> {
 }
 
 /// A resource or resource template with its function.
+///
+/// Returned by the macro [`resources!`](crate::resources!). Argument of
+/// [`Builder::resources`](crate::Builder::resources).
 #[derive(Clone)]
 pub struct ResourceFunction {
     resource: Resource,
@@ -111,8 +116,8 @@ impl ResourceFunction {
         self.uri().contains('{')
     }
 
-    /// Returns the URI template without the names of its variables. No two resources may have the same form,
-    /// because only the first would be used.
+    /// Returns the URI template without the names of its variables. The result must differ for any two resources,
+    /// because otherwise only the first of them would be used.
     pub(crate) fn uri_without_names(&self) -> String {
         let parts = self.uri().split('{').enumerate().map(|(number, part)| match number {
             0 => part.to_owned(),

@@ -21,6 +21,47 @@ const TOOLS_URI: &str = "callgate://tools";
 const RESOURCE_NOT_FOUND: i64 = -32002;
 
 /// The resources of a server.
+///
+/// Argument of [`Builder::resources_of`](crate::Builder::resources_of). Resources that are known at compile time are
+/// functions with the attribute [`resource`](crate::resource) instead.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use std::sync::Arc;
+/// use callgate::mcp::{Resource, Resources};
+/// use callgate::upstream::{BoxFuture, ResourceContents};
+/// use callgate::{Callgate, Caller, Context, Error};
+///
+/// /// Notes by URI. A real application has them in a database.
+/// #[derive(Debug)]
+/// struct Notes(BTreeMap<&'static str, &'static str>);
+///
+/// impl Resources for Notes {
+///     fn list<'a>(&'a self, _: &'a Caller) -> BoxFuture<'a, Result<Vec<Resource>, Error>> {
+///         let notes = self.0.keys().map(|uri| Resource::new(*uri, "note").mime_type("text/plain"));
+///         let notes = notes.collect();
+///         Box::pin(async { Ok(notes) })
+///     }
+///
+///     fn read(
+///         self: Arc<Self>,
+///         _: Context,
+///         uri: String,
+///     ) -> BoxFuture<'static, Result<Option<Vec<ResourceContents>>, Error>> {
+///         let text = self.0.get(uri.as_str()).copied();
+///         Box::pin(async move { Ok(text.map(|text| vec![ResourceContents::text(uri, text)])) })
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let notes = Notes(BTreeMap::from([("notes://1", "Water the plants.")]));
+/// let server = Callgate::builder().resources_of(notes).build()?;
+/// let note = server.test_client(Caller::anonymous()).read("notes://1").await?;
+/// assert_eq!(note["contents"][0]["text"], "Water the plants.");
+/// # Ok(())
+/// # }
+/// ```
 pub trait Resources: Send + Sync + fmt::Debug {
     /// Returns the resources that the caller may read.
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Resource>, Error>>;
@@ -38,8 +79,8 @@ pub trait Resources: Send + Sync + fmt::Debug {
         uri: String,
     ) -> BoxFuture<'static, Result<Option<Vec<ResourceContents>>, Error>>;
 
-    /// Returns `true` if the caller may read the resource. Only such callers are notified of its changes. The default
-    /// returns `false` for every caller.
+    /// Returns `true` if the caller may read the resource. Only callers for which this function returns `true` are
+    /// notified of changes of the resource. The default implementation returns `false` for every caller.
     fn can_read(&self, caller: &Caller, uri: &str) -> bool {
         let _ = (caller, uri);
         false
@@ -55,6 +96,8 @@ pub trait Resources: Send + Sync + fmt::Debug {
 }
 
 /// A resource in `resources/list`, or a template such as `file:///{path}` in `resources/templates/list`.
+///
+/// [`Resources`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Resource {
     uri: String,

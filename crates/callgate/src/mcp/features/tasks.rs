@@ -33,6 +33,35 @@ const POLL_MS: u64 = 1000;
 const MAX_OPEN: usize = 32;
 
 /// Stores tasks. The implementation limits the number of tasks, and may delete a task after its [`ttl`](Task::ttl).
+///
+/// Argument of [`Builder::tasks`](crate::Builder::tasks).
+///
+/// ```
+/// use std::collections::HashMap;
+/// use std::sync::Mutex;
+/// use callgate::mcp::{Task, TaskStore};
+/// use callgate::upstream::BoxFuture;
+/// use callgate::{Callgate, Error};
+///
+/// /// Tasks by id. A real store keeps them in a database, and deletes them after their `ttl`.
+/// #[derive(Debug, Default)]
+/// struct Tasks(Mutex<HashMap<String, Task>>);
+///
+/// impl TaskStore for Tasks {
+///     fn put(&self, task: Task) -> BoxFuture<'_, Result<(), Error>> {
+///         self.0.lock().unwrap().insert(task.id.clone(), task);
+///         Box::pin(async { Ok(()) })
+///     }
+///
+///     fn get<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Task>, Error>> {
+///         let task = self.0.lock().unwrap().get(id).cloned();
+///         Box::pin(async { Ok(task) })
+///     }
+/// }
+///
+/// let server = Callgate::builder().tasks(Tasks::default()).build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait TaskStore: Send + Sync + fmt::Debug {
     /// Saves a task durably, replacing its previous version.
     fn put(&self, task: Task) -> BoxFuture<'_, Result<(), Error>>;
@@ -42,6 +71,8 @@ pub trait TaskStore: Send + Sync + fmt::Debug {
 }
 
 /// A task.
+///
+/// Argument of [`TaskStore::put`]. [`TaskStore`] has an example.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     /// Unique and unguessable id.
@@ -61,6 +92,8 @@ pub struct Task {
 }
 
 /// Status of a task.
+///
+/// Value of [`Task::status`]. Callgate sets it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
@@ -159,7 +192,8 @@ fn format_time(milliseconds: u64) -> String {
 #[derive(Debug)]
 pub(crate) struct Tasks {
     store: Arc<dyn TaskStore>,
-    /// Notifies open streams of changed tasks. Other changes have a separate channel, because tasks change often.
+    /// Notifies open streams of changed tasks. Other changes have a separate channel, because tasks change often
+    /// and would displace the other changes from a shared queue.
     changes: broadcast::Sender<Arc<Task>>,
     running: Mutex<HashMap<String, Arc<RunningTask>>>,
     shares: Arc<Shares>,
@@ -167,7 +201,7 @@ pub(crate) struct Tasks {
 
 #[derive(Debug)]
 struct RunningTask {
-    /// The task's share of the limit on running tasks.
+    /// Counts the task against the limit on running tasks.
     share: Share,
     /// The state of the task. Locked while it is changed and saved.
     state: tokio::sync::Mutex<TaskState>,

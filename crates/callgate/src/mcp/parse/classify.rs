@@ -9,7 +9,8 @@
 //! | GET with neither a session nor a version nor a last event id | 405 |
 //! | GET, DELETE | opens the stream of a legacy session, or ends the session |
 //! | not JSON, not JSON-RPC, `id: null` | 400 with -32700 or -32600 |
-//! | a list | a batch of 2025-03-26; 400 -32600 in other revisions, or with a modern message or `initialize` |
+//! | a list, not in `rawRequest` | a batch of 2025-03-26; 400 -32600 in other revisions, or with a modern message or `initialize` |
+//! | a list, in `rawRequest` | a batch of any legacy revision; 400 -32600 with a modern message or version header |
 //! | a response | legacy: accepted; with a modern version header 400 -32600 |
 //! | a notification | accepted |
 //! | `initialize` without a complete modern `_meta` | the legacy handshake |
@@ -53,7 +54,7 @@ pub enum InboundKind {
     OpenStream,
     /// DELETE: ends the session.
     EndSession,
-    /// GET with `?rawRequest=`: a message in the URL, for debugging. Batches are accepted in every revision.
+    /// GET with `?rawRequest=`: a message in the URL, for debugging. Batches are accepted in every legacy revision.
     RawRequest,
 }
 

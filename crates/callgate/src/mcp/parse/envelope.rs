@@ -178,18 +178,19 @@ impl<'de> Visitor<'de> for McpMembersVisitor<'_, 'de> {
 impl<'a> RawMembers<'a> {
     /// Reads an object. An absent value and null count as an empty object, because some clients send null.
     fn parse(name: &str, raw: Option<&'a RawValue>) -> Result<Self, McpError> {
-        let not_an_object = |details| {
-            McpError::bad_request(INVALID_PARAMS, format!("`{name}` must be an object{details}"))
-        };
+        let not_an_object =
+            |details| McpError::bad_request(INVALID_PARAMS, format!("`{name}` must be {details}"));
         let Some(raw) = raw.map(RawValue::get).filter(|raw| *raw != "null") else {
             return Ok(Self::default());
         };
         if !raw.starts_with('{') {
-            return Err(not_an_object(String::new()));
+            return Err(not_an_object("an object".to_owned()));
         }
         let members: Result<Self, _> = serde_json::from_str(raw);
         members
-            .map_err(|error| not_an_object(format!(": {}", strict_json::problem(&error))))?
+            .map_err(|error| {
+                not_an_object(format!("a valid object: {}", strict_json::problem(&error)))
+            })?
             .checked(name)
     }
 
@@ -256,7 +257,7 @@ mod tests {
         ] {
             assert_eq!(
                 problem(params),
-                format!("`{name}` must be an object: {}", duplicate_error(key))
+                format!("`{name}` must be a valid object: {}", duplicate_error(key))
             );
         }
     }

@@ -30,7 +30,7 @@ pub enum Header<'a> {
 
 #[cfg(any(test, fuzzing, feature = "http"))]
 impl<'a> Header<'a> {
-    /// Adds a value of the same header. `None` stands for a value that is not visible ASCII.
+    /// Adds a further value of this header. `None` stands for a value that is not visible ASCII.
     pub(crate) fn and(self, value: Option<&'a str>) -> Self {
         match (self, value) {
             (Self::Absent, Some(value)) => Self::One(value.trim_ascii()),

@@ -24,7 +24,7 @@ pub struct McpError {
     pub(crate) id: Option<Box<RawValue>>,
     /// The JSON-RPC error.
     pub error: Box<RpcError>,
-    /// Whether the message was a notification. Over stdio, a notification gets no response.
+    /// Whether the client's message was a notification. Over stdio, a notification gets no response.
     pub(crate) is_for_notification: bool,
     /// Number of seconds that the client should wait before another attempt.
     pub retry_after: Option<u64>,

@@ -22,11 +22,12 @@ const MAX_MESSAGE: usize = 1024 * 1024;
 const WINDOW: Duration = Duration::from_mins(1);
 /// Maximum number of messages and of bytes that a session may relay per period.
 const SESSION_QUOTA: (usize, usize) = (128, 4 * MAX_MESSAGE);
-/// Quota of a user, or of one address of anonymous callers. It is needed because the number of sessions is not limited.
+/// Quota of a user, or of one address of anonymous callers. The quota of a session does not suffice, because the
+/// number of sessions of a caller is not limited.
 const CALLER_QUOTA: (usize, usize) = (1024, 16 * MAX_MESSAGE);
 /// Quota of all anonymous callers together.
 const ANONYMOUS_QUOTA: (usize, usize) = (16 * 1024, 64 * MAX_MESSAGE);
-/// Maximum number of sessions and users whose usage is counted.
+/// Maximum number of sessions and callers whose usage is counted.
 const MAX_COUNTED: usize = 100_000;
 
 /// Maximum number of messages that are relayed at the same time. The limit leaves database connections for other
@@ -34,6 +35,40 @@ const MAX_COUNTED: usize = 100_000;
 const MAX_POSTS: usize = 2;
 
 /// Sends messages of clients to the other servers that share the sessions.
+///
+/// Argument of [`Sessions::with_relay`](crate::mcp::Sessions::with_relay). The crate `callgate-registry` has an
+/// implementation.
+///
+/// ```
+/// use std::sync::Arc;
+/// use callgate::mcp::{Mcp, Nonce, Relay, SessionKey, Sessions};
+/// use callgate::upstream::BoxFuture;
+/// use tokio::sync::broadcast::{Receiver, Sender};
+///
+/// type Posted = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+///
+/// /// A channel between the servers of one process. Other servers share a message broker.
+/// #[derive(Debug)]
+/// struct Channel(Sender<(Nonce, String)>);
+///
+/// impl Relay for Channel {
+///     fn post(&self, session: Nonce, message: String) -> BoxFuture<'_, Posted> {
+///         let sent = self.0.send((session, message));
+///         Box::pin(async { Ok(sent.map(drop)?) })
+///     }
+/// }
+///
+/// /// Receives messages. Each server runs this function.
+/// async fn receive(mcp: Arc<Mcp>, mut channel: Receiver<(Nonce, String)>) {
+///     while let Ok((session, message)) = channel.recv().await {
+///         mcp.deliver(session, &message);
+///     }
+/// }
+///
+/// let channel = Arc::new(Channel(Sender::new(64)));
+/// let sessions = Sessions::new([SessionKey::generate()?]).with_relay(channel);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Relay: Send + Sync + fmt::Debug {
     /// Sends the message to every other server, because one of them may run the call that the message is for. Each
     /// server passes it to [`Mcp::deliver`].

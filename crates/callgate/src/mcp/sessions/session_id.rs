@@ -18,6 +18,9 @@ const CONTENT: usize = 1 + 1 + 1 + 9 + 16 + 8;
 const SIGNATURE: usize = 32;
 
 /// Identifies a session.
+///
+/// Argument of [`SessionStore::update`](crate::mcp::SessionStore::update), [`Relay::post`](crate::mcp::Relay::post) and
+/// [`Mcp::deliver`](crate::mcp::Mcp::deliver).
 pub type Nonce = [u8; 16];
 
 /// The content of a session id.
@@ -68,6 +71,8 @@ impl Session {
 }
 
 /// A key that signs session ids.
+///
+/// [`Sessions`](crate::mcp::Sessions) has an example.
 #[derive(Clone)]
 pub struct SessionKey(Hmac<Sha256>);
 

@@ -12,7 +12,8 @@ const MAX_SESSIONS: usize = 10_000;
 /// Logs a warning, once per session, if a client calls a tool without having read all pages of the list.
 #[derive(Debug)]
 pub(crate) struct UnreadPages {
-    /// Whether a page with a cursor was ever sent. Most lists have only one page.
+    /// Whether a page with a cursor was ever sent. If not, `sessions` need not be searched. Most lists have only
+    /// one page, without a cursor.
     has_sent_cursor: AtomicBool,
     /// For each session, whether the next page is still unread.
     sessions: LruCache<Scope, bool>,
@@ -33,7 +34,7 @@ impl UnreadPages {
         }
     }
 
-    /// Records that the client follows cursors.
+    /// Records that the client has requested a further page.
     pub(crate) fn record_next_page(&self, scope: Option<Scope>) {
         if let Some(scope) = scope {
             self.sessions.insert(scope, false);

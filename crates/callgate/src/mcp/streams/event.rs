@@ -43,6 +43,41 @@ impl Event {
 }
 
 /// Returns the current caller of an open stream. A token can be revoked and grants can change while the stream is open.
+///
+/// Argument of [`stdio::serve`](crate::stdio::serve). [`Caller`] implements this trait, for callers that do not change.
+/// Over HTTP, [`Authenticate`](crate::http::Authenticate) identifies the caller instead.
+///
+/// ```
+/// use std::sync::atomic::{AtomicBool, Ordering};
+/// use callgate::Caller;
+/// use callgate::mcp::{Identify, IdentifyError};
+/// use callgate::upstream::BoxFuture;
+///
+/// /// A caller whose login can end while the client is connected.
+/// struct Login {
+///     caller: Caller,
+///     has_ended: AtomicBool,
+/// }
+///
+/// impl Identify for Login {
+///     fn identify(&self) -> BoxFuture<'_, Result<Caller, IdentifyError>> {
+///         Box::pin(async {
+///             if self.has_ended.load(Ordering::Relaxed) {
+///                 return Err(IdentifyError::Refused);
+///             }
+///             Ok(self.caller.clone())
+///         })
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let login = Login { caller: Caller::anonymous(), has_ended: AtomicBool::new(false) };
+/// assert!(login.identify().await.is_ok());
+/// login.has_ended.store(true, Ordering::Relaxed);
+/// assert_eq!(login.identify().await.unwrap_err(), IdentifyError::Refused);
+/// # }
+/// ```
 pub trait Identify: Send + Sync {
     /// Verifies the credential again.
     fn identify(&self) -> BoxFuture<'_, Result<Caller, IdentifyError>>;
@@ -54,6 +89,8 @@ pub trait Identify: Send + Sync {
 }
 
 /// Reason why a caller could not be identified.
+///
+/// Error of [`Identify::identify`]. [`Identify`] has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum IdentifyError {
     /// The credential is invalid or was revoked.

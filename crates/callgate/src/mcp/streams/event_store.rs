@@ -20,6 +20,64 @@ use crate::upstream::local::Error;
 const NAME: usize = size_of::<Nonce>() + size_of::<u64>();
 
 /// Stores the events of streams. The implementation limits the number, the size and the age of events.
+///
+/// Argument of [`Builder::event_store`](crate::Builder::event_store).
+///
+/// ```
+/// use std::collections::HashMap;
+/// use std::sync::Mutex;
+/// use callgate::mcp::{EventStore, StoredEvent};
+/// use callgate::upstream::BoxFuture;
+/// use callgate::{Callgate, Error};
+/// use tokio::sync::watch;
+///
+/// /// Events by stream. A real store also deletes old streams.
+/// #[derive(Debug, Default)]
+/// struct Events(Mutex<HashMap<String, watch::Sender<Vec<StoredEvent>>>>);
+///
+/// impl Events {
+///     fn stream(&self, name: &str) -> watch::Sender<Vec<StoredEvent>> {
+///         self.0.lock().unwrap().entry(name.to_owned()).or_default().clone()
+///     }
+/// }
+///
+/// impl EventStore for Events {
+///     fn append<'a>(
+///         &'a self,
+///         stream: &'a str,
+///         event: StoredEvent,
+///     ) -> BoxFuture<'a, Result<(), Error>> {
+///         self.stream(stream).send_modify(|events| events.push(event));
+///         Box::pin(async { Ok(()) })
+///     }
+///
+///     fn events_after<'a>(
+///         &'a self,
+///         stream: &'a str,
+///         count: u64,
+///     ) -> BoxFuture<'a, Result<Vec<StoredEvent>, Error>> {
+///         Box::pin(async move {
+///             let count = usize::try_from(count)?;
+///             let mut events = self.stream(stream).subscribe();
+///             let has_more = |events: &Vec<StoredEvent>| {
+///                 events.len() > count || events.last() == Some(&StoredEvent::End)
+///             };
+///             let events = events.wait_for(has_more).await?;
+///             Ok(events.get(count..).unwrap_or_default().to_vec())
+///         })
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Callgate::builder().event_store(Events::default()).build()?;
+/// # let events = Events::default();
+/// # events.append("a", StoredEvent::End).await.unwrap();
+/// # assert_eq!(events.events_after("a", 0).await.unwrap(), [StoredEvent::End]);
+/// # assert_eq!(events.events_after("a", 1).await.unwrap(), []);
+/// # Ok(())
+/// # }
+/// ```
 pub trait EventStore: Send + Sync + fmt::Debug {
     /// Appends an event to a stream. Events are numbered from 1.
     fn append<'a>(
@@ -28,10 +86,10 @@ pub trait EventStore: Send + Sync + fmt::Debug {
         event: StoredEvent,
     ) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// Returns the events after the first `count` of a stream.
+    /// Returns the events of a stream, without its first `count` events.
     ///
-    /// If there is no such event yet, waits for the next one. Also waits if the stream is unknown and `count` is 0.
-    /// Returns an empty list if there will be no more events.
+    /// If the stream has at most `count` events so far, waits for the next event. Also waits if the stream is
+    /// unknown and `count` is 0. Returns an empty list if there will be no more events.
     fn events_after<'a>(
         &'a self,
         stream: &'a str,
@@ -40,6 +98,8 @@ pub trait EventStore: Send + Sync + fmt::Debug {
 }
 
 /// An event of a stored stream.
+///
+/// [`EventStore`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoredEvent {
     /// A JSON-RPC message. The last message is the response to the request.

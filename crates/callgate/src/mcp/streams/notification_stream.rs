@@ -77,7 +77,7 @@ impl Filter {
         };
         let mut filter: Self = strict_json::deserialize_short(requested).map_err(|error| {
             let problem = strict_json::problem(&error);
-            McpError::invalid_params(format!("`notifications` must be an object: {problem}"))
+            McpError::invalid_params(format!("`notifications` is not valid: {problem}"))
         })?;
         if mcp.tasks.is_none() {
             filter.task_ids.clear();

@@ -17,6 +17,8 @@ const MAX_SHOWN: usize = 60;
 const MAX_COMPARED: usize = 256;
 
 /// Arguments that do not match the input schema. The method did not run.
+///
+/// Part of [`CallError::Arguments`](crate::upstream::CallError::Arguments).
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}", .0.join("; "))]
 pub struct ArgumentsError(pub(super) Vec<String>);

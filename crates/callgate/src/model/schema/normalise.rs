@@ -13,7 +13,7 @@ use crate::model::tool::{is_portable, portable_name};
 /// Maximum nesting depth below the root.
 const MAX_DEPTH: usize = 64;
 
-/// `format` values for number widths, which some clients reject.
+/// Values of `format` that specify the width of a number, such as `int32`. Some clients reject them.
 const WIDTH_FORMATS: [&str; 14] = [
     "int", "int8", "int16", "int32", "int64", "int128", "uint", "uint8", "uint16", "uint32",
     "uint64", "uint128", "float", "double",
@@ -123,8 +123,8 @@ pub(super) fn remove_check_keywords(root: &mut Map<String, Value>) {
     }
 }
 
-/// Adds the properties of hidden root unions to the advertised schema. If several members of the unions declare the
-/// same property, its schema becomes the union of their schemas.
+/// After a union was removed from the root, adds the properties that the union's members declare. If several members
+/// declare the same property, its schema becomes the union of the members' schemas for it.
 fn advertise_properties(root: &mut Map<String, Value>, branches: Vec<Value>) {
     let Some(Value::Object(advertised)) = root.get_mut("properties") else { return };
     let mut found: Map<String, Value> = Map::new();
@@ -190,7 +190,7 @@ pub(crate) fn output(schema: Value) -> Result<Value, DefinitionError> {
     Ok(schema)
 }
 
-/// Removes rejected keywords and repairs direct subschemas.
+/// Removes keywords that clients reject, adds `items` to arrays that lack it, and repairs direct subschemas.
 fn clean(map: &mut Map<String, Value>) {
     if map
         .get("format")

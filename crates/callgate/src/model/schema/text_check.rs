@@ -169,7 +169,8 @@ impl ObjectCheck {
     }
 }
 
-/// Returns `true` for keywords that do not affect validity. The validator does not check `format` either.
+/// Returns `true` for keywords that do not affect validity. One of them is `format`, because the validator does not
+/// check it.
 fn is_annotation(keyword: &str) -> bool {
     walk::is_annotation(keyword) || matches!(keyword, "$schema" | "format")
 }

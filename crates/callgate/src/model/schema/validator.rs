@@ -7,12 +7,13 @@ use super::UNCHECKED;
 use super::walk::{for_each_schema, for_each_schema_mut, references};
 use crate::model::method::DefinitionError;
 
-/// Maximum size of a compiled pattern, in bytes. A match takes longer the larger the compiled pattern is.
+/// Maximum size of a compiled pattern, in bytes. The larger the compiled pattern is, the longer a match takes.
 const MAX_PATTERN_BYTES: usize = 256 << 10;
 
-/// Compiles a schema. Patterns returned by [`unchecked_patterns`] are left out. Keywords that would reject more values
-/// without the pattern, such as `not`, are left out too. If the schema has [`UNCHECKED`], the validator accepts all
-/// objects.
+/// Compiles a schema. Patterns returned by [`unchecked_patterns`] are left out.
+///
+/// Keywords such as `not` are left out too if they contain such a pattern, because without the pattern they would
+/// reject more values. If the schema has [`UNCHECKED`], the validator accepts all objects.
 pub(crate) fn compile(schema: &Value) -> Result<Validator, DefinitionError> {
     if schema.get(UNCHECKED).is_some() {
         return build(&json!({"type": "object"})).map_err(|error| invalid(&error));

@@ -67,9 +67,10 @@ pub(crate) enum OutputKind {
     Unknown,
     /// The root is an object.
     Object,
-    /// Another type. In [`ToolFormat::ObjectOutput`], it is wrapped in an object.
+    /// The root is not an object. In [`ToolFormat::ObjectOutput`], the schema is wrapped in an object.
     Wrapped,
-    /// Another type that cannot be wrapped. In [`ToolFormat::ObjectOutput`], the schema is left out.
+    /// The root is not an object, and the schema cannot be wrapped. In [`ToolFormat::ObjectOutput`], the schema is left
+    /// out.
     Unwrappable,
 }
 
@@ -142,7 +143,7 @@ pub(crate) struct McpSchemas {
 }
 
 impl McpSchemas {
-    /// Returns `None` if the schemas for MCP and for REST are equal.
+    /// Returns the schemas for MCP, or `None` if they equal the schemas for REST.
     pub(super) fn of(input: &Value, output: Option<&Value>) -> Option<Self> {
         let rewritten = |schema| {
             let mut bytes = Vec::new();

@@ -27,7 +27,8 @@ pub(crate) fn params(schema: &Value) -> Result<Box<[HeaderParam]>, DefinitionErr
     Ok(found.into())
 }
 
-/// Collects the annotations of nested properties. Clients support annotations nowhere else.
+/// Collects the annotations of the properties of a schema, and of the properties nested in these properties. Clients
+/// support annotations nowhere else.
 fn collect<'a>(
     schema: &'a Value,
     path: &mut Vec<&'a str>,

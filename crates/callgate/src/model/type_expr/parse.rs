@@ -11,6 +11,8 @@ const MAX_LENGTH: usize = 8 * 1024;
 const MAX_DEPTH: usize = 32;
 
 /// The text is not a valid type.
+///
+/// Error of parsing a [`TypeExpr`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("type `{text}`, column {column}: {problem}")]
 pub struct TypeError {
@@ -37,8 +39,8 @@ enum TypeProblem {
     Intersection,
     #[error("the field `{0}` is duplicated")]
     DuplicateField(String),
-    #[error("the bound `{0}` is not an integer, `min` or `max`")]
-    Bound(String),
+    #[error("the bound `{0}` is neither an integer nor `{1}`")]
+    Bound(String, &'static str),
     #[error("nested more than {MAX_DEPTH} levels deep")]
     TooDeep,
     #[error("longer than {MAX_LENGTH} bytes")]
@@ -73,8 +75,8 @@ type ResolveClass<'a> = &'a dyn Fn(&str) -> Option<TypeExpr>;
 
 /// Parses a type.
 ///
-/// If `resolve` is set, class names may be relative to a class, such as `self` and `$this`. Otherwise they are full
-/// names.
+/// If `resolve` is set, it resolves the class names, which may be relative (`self`, `$this`). Otherwise all class
+/// names are full names.
 pub fn parse(text: &str, resolve: Option<ResolveClass<'_>>) -> Result<TypeExpr, TypeError> {
     let mut parser = Parser { rest: text, depth: 0, resolve };
     let result =
@@ -261,13 +263,13 @@ impl Parser<'_> {
         Ok(TypeExpr::Int { min, max })
     }
 
-    fn bound(&mut self, open: &str) -> Result<Option<i64>, TypeProblem> {
+    fn bound(&mut self, open: &'static str) -> Result<Option<i64>, TypeProblem> {
         self.skip_space();
         let text = self.take_while(|c| c.is_ascii_alphanumeric() || c == '-');
         if text == open {
             return Ok(None);
         }
-        text.parse().map(Some).map_err(|_| TypeProblem::Bound(text))
+        text.parse().map(Some).map_err(|_| TypeProblem::Bound(text, open))
     }
 
     /// Parses the part after `array` or `list`: a shape, type arguments, or nothing. Returns `bare` if there is

@@ -16,6 +16,38 @@ use crate::access::{Caller, Principal};
 use crate::upstream::BoxFuture;
 
 /// Authenticates requests.
+///
+/// Argument of [`Builder::authenticate`](crate::Builder::authenticate).
+///
+/// ```
+/// use std::collections::HashMap;
+/// use callgate::access::TokenDigest;
+/// use callgate::http::{Authenticate, AuthenticateError, Parts, bearer_token};
+/// use callgate::upstream::BoxFuture;
+/// use callgate::{Callgate, Caller};
+///
+/// /// Callers by the digests of their tokens. A real application has them in a database.
+/// #[derive(Debug, Default)]
+/// struct Tokens(HashMap<TokenDigest, Caller>);
+///
+/// impl Authenticate for Tokens {
+///     fn authenticate<'a>(
+///         &'a self,
+///         request: &'a Parts,
+///     ) -> BoxFuture<'a, Result<Caller, AuthenticateError>> {
+///         Box::pin(async {
+///             let Some(token) = bearer_token(&request.headers)? else {
+///                 return Ok(Caller::anonymous());
+///             };
+///             let caller = self.0.get(&TokenDigest::of(token)).cloned();
+///             caller.ok_or(AuthenticateError::InvalidToken)
+///         })
+///     }
+/// }
+///
+/// let server = Callgate::builder().authenticate(Tokens::default()).require_auth().build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Authenticate: Send + Sync + std::fmt::Debug {
     /// Returns the caller if this is possible without waiting. If this function returns `None`,
     /// [`authenticate`](Self::authenticate) is called. The default implementation returns `None`.
@@ -53,6 +85,8 @@ impl<T: Authenticate> Authenticate for Arc<T> {
 }
 
 /// A credential that does not identify a caller.
+///
+/// Error of [`Authenticate::authenticate`]. [`Authenticate`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AuthenticateError {
     /// The token is unknown, revoked or expired.
@@ -67,6 +101,8 @@ pub enum AuthenticateError {
 }
 
 /// Treats all callers as anonymous.
+///
+/// The default of [`Builder::authenticate`](crate::Builder::authenticate). [`serve`](super::serve) has an example.
 #[derive(Debug, Clone, Copy)]
 pub struct Anonymous;
 
@@ -84,6 +120,8 @@ impl Authenticate for Anonymous {
 }
 
 /// Returns the token of the header `Authorization: Bearer`, or `None` if the header is missing.
+///
+/// [`Authenticate`] has an example.
 pub fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, AuthenticateError> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = values.next() else { return Ok(None) };

@@ -135,8 +135,8 @@ pub(super) fn text(bytes: &[u8]) -> Result<&str, EnvelopeError> {
     std::str::from_utf8(bytes).map_err(|_| EnvelopeError::NotUtf8)
 }
 
-/// Keeps a value until the body of a response has been sent completely. A short body is sent at once, so the value is
-/// dropped.
+/// Keeps a value until the body of a response has been sent completely. If the body is short, drops the value now,
+/// because the body is sent in one step.
 pub(super) fn keep_until_sent(response: Response, guard: impl Send + 'static) -> Response {
     keep_if_longer(MAX_SENT_AT_ONCE, response, guard)
 }

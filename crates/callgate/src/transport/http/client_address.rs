@@ -12,6 +12,8 @@ use super::HttpOptions;
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The header in which trusted proxies send the address of the client.
+///
+/// Value of [`HttpOptions::forwarded_header`]. [`HttpOptions`] has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ForwardedHeader {
     /// `X-Forwarded-For`, which nginx and most load balancers set.

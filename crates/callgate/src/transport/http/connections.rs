@@ -64,7 +64,7 @@ struct ConnectionEntry {
     task: Option<AbortHandle>,
     /// The [`Activity::waiting_since`] that the last call of [`Connections::close_waiting`] found.
     last_waiting_since: Option<Duration>,
-    /// Number of consecutive further calls that found the same value.
+    /// Number of consecutive calls of [`Connections::close_waiting`] that found the same value as the call before.
     unchanged_checks: u32,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Activity {
     has_unsent: AtomicBool,
 }
 
-/// A response with a body. When this value is dropped, the whole body has been passed to the connection.
+/// Kept by a response with a body, and dropped when the whole body has been passed to the connection.
 #[derive(Debug)]
 pub(super) struct Unsent(Arc<Activity>);
 

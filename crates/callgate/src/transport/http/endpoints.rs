@@ -14,6 +14,9 @@ use super::HttpOptions;
 use super::error::HttpError;
 
 /// The set of endpoints that a service has.
+///
+/// Value of [`HttpOptions::endpoints`]. [`Callgate::serve_with_operations`](crate::Callgate::serve_with_operations)
+/// sets it for its two listeners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndpointSet {
     /// All endpoints.

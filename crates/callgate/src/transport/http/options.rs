@@ -8,6 +8,23 @@ use super::client_address::ForwardedHeader;
 use super::endpoints::EndpointSet;
 
 /// Options of the HTTP endpoints.
+///
+/// Argument of [`Builder::http_options`](crate::Builder::http_options).
+///
+/// ```
+/// use callgate::Callgate;
+/// use callgate::http::{ForwardedHeader, HttpOptions};
+///
+/// // The server is behind a proxy that sets the header `Forwarded`.
+/// let options = HttpOptions {
+///     allowed_hosts: vec!["shop.example".to_owned()],
+///     trusted_proxies: vec!["10.0.0.0/8".parse()?],
+///     forwarded_header: ForwardedHeader::Forwarded,
+///     ..HttpOptions::default()
+/// };
+/// let server = Callgate::builder().http_options(options).build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub struct HttpOptions {
@@ -37,7 +54,7 @@ pub struct HttpOptions {
     pub forwarded_header: ForwardedHeader,
     /// Maximum number of requests in progress, including open streams.
     pub max_requests: usize,
-    /// Maximum number of open notification streams.
+    /// Maximum number of open streams: notification streams, and streams that clients resumed.
     pub max_streams: usize,
     /// Maximum number of running legacy calls. These calls continue when their clients disconnect.
     pub max_legacy_calls: usize,

@@ -31,7 +31,7 @@ const REQUEST_HEADERS: [&str; 9] = [
     "x-requested-with",
 ];
 
-/// Adds the headers that allow the page to read the response.
+/// Adds the headers that allow a page of this origin to read the response.
 pub(super) fn allow(response: &mut Response, origin: HeaderValue) {
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -40,7 +40,7 @@ pub(super) fn allow(response: &mut Response, origin: HeaderValue) {
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
 }
 
-/// Checks both headers. Returns the origin of the page that sent the request, or `None` if no page did.
+/// Checks `Host` and `Origin`. Returns the origin of the page that sent the request, or `None` if no page did.
 pub(super) fn check(
     headers: &HeaderMap,
     uri: &Uri,

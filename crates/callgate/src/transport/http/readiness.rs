@@ -7,6 +7,8 @@ use std::time::Duration;
 use super::MetricsWriter;
 
 /// The state that `/readyz` reports, shared with the tasks that load the catalog.
+///
+/// Returned by [`Callgate::readiness`](crate::Callgate::readiness). [`serve`](super::serve) has an example.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness(Arc<Mutex<ReadinessState>>);
 
@@ -26,6 +28,42 @@ pub(super) enum ReadinessStatus {
 }
 
 /// Reports whether the source of the catalog and of credentials, such as the registry, works.
+///
+/// Argument of [`Readiness::set_check`].
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicBool, Ordering};
+/// use callgate::Callgate;
+/// use callgate::http::{Degraded, MetricsWriter, ReadinessCheck};
+///
+/// /// The database of an application.
+/// #[derive(Debug, Default)]
+/// struct Database {
+///     is_read_only: AtomicBool,
+/// }
+///
+/// impl ReadinessCheck for Database {
+///     fn degraded(&self) -> Option<Degraded> {
+///         self.is_read_only.load(Ordering::Relaxed).then(|| Degraded {
+///             reason: "the database is read-only".to_owned(),
+///             details: Vec::new(),
+///             credentials_accepted_for: None,
+///         })
+///     }
+///
+///     fn write_metrics(&self, metrics: &mut MetricsWriter) {
+///         let is_read_only = u8::from(self.is_read_only.load(Ordering::Relaxed));
+///         metrics.gauge("shop_database_read_only", "1 if no orders can be placed.", is_read_only);
+///     }
+/// }
+///
+/// let database = Arc::new(Database::default());
+/// let server = Callgate::builder().metrics().build()?;
+/// server.readiness().set_check(database.clone());
+/// assert_eq!(database.degraded(), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait ReadinessCheck: Send + Sync + Debug {
     /// Returns `None` if the source works.
     fn degraded(&self) -> Option<Degraded>;
@@ -37,6 +75,8 @@ pub trait ReadinessCheck: Send + Sync + Debug {
 }
 
 /// The report of a [`ReadinessCheck`] that failed.
+///
+/// [`ReadinessCheck`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Degraded {
     /// Text of the member `reason` of `/readyz`.

@@ -48,6 +48,8 @@ const ENFILE: i32 = 23;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Options of a server.
+///
+/// Argument of [`serve`] and [`Builder::server_options`](crate::Builder::server_options). [`serve`] has an example.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// Maximum number of connections. If it is reached, a new connection replaces an idle one. If no idle connection
@@ -75,6 +77,28 @@ impl Default for ServerOptions {
 }
 
 /// Serves until `stop` resolves, then finishes open requests.
+///
+/// [`Callgate::serve`](crate::Callgate::serve) calls this function for applications that build a
+/// [`Callgate`](crate::Callgate).
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use callgate::http::{self, Anonymous, HttpOptions, Readiness, ServerOptions};
+/// use callgate::mcp::Mcp;
+/// use tokio::net::TcpListener;
+///
+/// async fn run(mcp: Arc<Mcp>) -> std::io::Result<()> {
+///     let readiness = Readiness::default();
+///     let options = HttpOptions { metrics: true, ..HttpOptions::default() };
+///     let service = http::service(mcp, Arc::new(Anonymous), readiness.clone(), options);
+///     let listener = TcpListener::bind("127.0.0.1:8080").await?;
+///     // From now on, `/readyz` replies with the status 200.
+///     readiness.set_ready();
+///     let options = ServerOptions { max_connections: 4096, ..ServerOptions::default() };
+///     http::serve(listener, service, options, http::shutdown_signal()).await;
+///     Ok(())
+/// }
+/// ```
 pub async fn serve(
     listener: TcpListener,
     service: HttpService,
@@ -184,7 +208,7 @@ impl HttpServer {
         });
     }
 
-    /// Answers a request on a connection above the limit.
+    /// Serves a connection above `max_connections`. Only endpoints that need no caller are available on it.
     fn refuse(&self, stream: TcpStream, address: IpAddr, share: Share) {
         let state = Arc::clone(&self.service.state);
         let handler = service_fn(move |request: Request<Incoming>| {
@@ -214,6 +238,8 @@ async fn serve_connection<T>(serving: impl Future<Output = hyper::Result<()>>, g
 
 /// Waits for SIGTERM or Ctrl-C. Calling this function installs the signal handlers, before the future is polled, so
 /// that no signal is missed.
+///
+/// Argument of [`serve`], which has an example.
 #[cfg(unix)]
 pub fn shutdown_signal() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -236,6 +262,8 @@ pub fn shutdown_signal() -> impl Future<Output = ()> {
 }
 
 /// Waits for Ctrl-C.
+///
+/// Argument of [`serve`], which has an example.
 #[cfg(not(unix))]
 pub async fn shutdown_signal() {
     let _ = tokio::signal::ctrl_c().await;

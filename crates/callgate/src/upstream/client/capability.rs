@@ -7,6 +7,8 @@ use serde_json::value::RawValue;
 use crate::wire::strict_json;
 
 /// A capability of a client.
+///
+/// Argument of [`Context::supports`](crate::Context::supports). [`Sample`](crate::ask::Sample) has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
     /// The client's model writes completions for the server.

@@ -9,9 +9,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Settings of the circuit breaker.
+///
+/// Value of [`ForwardLimits::breaker`](crate::upstream::forward::ForwardLimits::breaker).
+/// [`ForwardOptions`](crate::upstream::forward::ForwardOptions) has an example.
 #[derive(Debug, Clone, Copy)]
 pub struct BreakerLimits {
-    /// Number of consecutive calls that must fail to get a connection before the breaker opens.
+    /// Number of consecutive calls without a connection after which the breaker opens.
     pub failures: u32,
     /// Time after which an open breaker lets one call probe the service.
     pub pause: Duration,
@@ -38,7 +41,8 @@ pub(crate) struct CircuitBreaker {
     state: Mutex<BreakerState>,
 }
 
-/// Permission to send a request. If a probe is dropped without a result, the next call is the probe.
+/// Permission to send a request. After a pause, one request is the probe: it shows whether the service can be
+/// reached again. If the probe is dropped without a result, the next request is the probe.
 #[derive(Debug)]
 pub(crate) struct Attempt<'a> {
     breaker: &'a CircuitBreaker,

@@ -7,6 +7,10 @@ pub(crate) type ForwardStats = CallStats<{ CallOutcome::ALL.len() }>;
 macro_rules! outcomes {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
         /// The outcome of a call.
+        ///
+        /// Part of [`QueryError::Failed`](crate::upstream::forward::QueryError::Failed). The
+        /// [statistics](crate::upstream::Counters) of an upstream contain the [name](Self::name) of each outcome.
+        /// [`Forward`](crate::upstream::forward::Forward) has an example.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum CallOutcome {
             $($(#[$doc])* $name,)*

@@ -32,7 +32,7 @@ pub(crate) enum Failure {
     /// A denial by Drupal: an error with the id null and the reason in its data.
     #[error(transparent)]
     Denied(RpcError),
-    /// An error with the code -32603. Its message is only logged.
+    /// An error with the code -32603. Its message and data are only logged.
     #[error("the method failed with an internal error: {0}")]
     Internal(String),
     #[error("the caller is anonymous and has no credential for the service")]
@@ -85,7 +85,7 @@ pub(crate) enum Failure {
     #[error("the response to a batch has no reply to this request")]
     MissingReply,
     #[error(
-        "the response to a batch has an error that matches no request, and no reply to this request"
+        "the response to a batch has no reply to this request, but it has an error that matches no request"
     )]
     Unmatched,
 }
@@ -203,7 +203,7 @@ impl Failure {
         format!("The service behind this tool {message}{text}")
     }
 
-    /// Returns the text that replaces `{}` in the row of a failure.
+    /// Returns the text that replaces `{}` in the texts of [`Self::row`].
     fn detail(&self) -> String {
         match self {
             Self::NoTokenInTime(limit) | Self::Busy(limit) | Self::TimedOut(limit) => {

@@ -77,8 +77,7 @@ impl<'a> ForwardedCall<'a> {
         self.exchange().await
     }
 
-    /// Waits until the call may run, for at most half of the time limit: a longer wait would leave no time for
-    /// the call.
+    /// Waits until the call may run, for at most half of the time limit. The rest is left for the call itself.
     async fn share(&self, start: Instant) -> Result<Share, Failure> {
         let (calls, principal) = (&self.forward.calls, self.call.caller.principal());
         if let Some(share) = calls.try_acquire_one(principal) {
@@ -146,7 +145,7 @@ impl<'a> ForwardedCall<'a> {
         }
     }
 
-    /// Sends the request. If the request fails, retries once if the method cannot have run or is read-only.
+    /// Sends the request. Repeats a failed request once if `retry.rs` allows a retry.
     async fn send(&mut self) -> Result<ServiceResponse, Failure> {
         let Service { name, options, stats, .. } = &*self.forward.service;
         let body = self.body();

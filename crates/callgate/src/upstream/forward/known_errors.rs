@@ -23,7 +23,8 @@ const LIST_REFUSED: &str = "TypeError: list indices must be integers or slices, 
 const BATCH_REFUSED: [&str; 7] =
     ["not supported", "unsupported", "not allowed", "disabled", "too large", "too many", "exceed"];
 
-/// Returns `true` if the service refused a request without a valid session. `phrases` are additional phrases.
+/// Returns `true` if the service refused a request because the request had no valid session. `phrases` are
+/// additional phrases: if the text of an error contains one of them, the session is not valid.
 pub(crate) fn is_session_refused(error: &RpcError, phrases: &[String]) -> bool {
     let normalized = |text: &str| text.trim().trim_end_matches(['.', '!']).to_lowercase();
     let data = error.data.as_ref().and_then(Value::as_str).unwrap_or_default();

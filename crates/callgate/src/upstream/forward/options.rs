@@ -27,6 +27,33 @@ use crate::upstream::forward::{
 const RESERVED_MEMBERS: [&str; 4] = ["jsonrpc", "method", "params", "id"];
 
 /// How to call a service. `Debug` shows no secrets.
+///
+/// ```
+/// use std::time::Duration;
+/// use callgate::forward::{
+///     BreakerLimits, CallerHeaders, ForwardLimits, ForwardOptions, IdFormat, MethodListSource,
+///     OptionError, UpstreamVisibility, header_name,
+/// };
+///
+/// let user_name = Some(header_name("X-User")?);
+/// let limits = ForwardLimits {
+///     timeout: Duration::from_secs(10),
+///     breaker: BreakerLimits { failures: 3, pause: Duration::from_secs(2) },
+///     ..ForwardLimits::default()
+/// };
+/// let mut options = ForwardOptions::new("http://localhost:9000/rpc".parse()?)
+///     .header("X-Api-Key", "s3cret")?
+///     .caller_headers(CallerHeaders { user_name, ..CallerHeaders::default() })?
+///     .limits(limits);
+/// options.id_format = IdFormat::Number;
+/// let (source, max_age) = (MethodListSource::OpenRpc, Duration::from_mins(1));
+/// options.visibility = Some(UpstreamVisibility { source, max_age });
+/// assert!(!format!("{options:?}").contains("s3cret"));
+///
+/// let conflict = options.header("X-User", "ada").unwrap_err();
+/// assert_eq!(conflict, OptionError::HeaderTaken("x-user".to_owned()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 #[must_use]
 #[expect(clippy::struct_excessive_bools, reason = "independent options")]
@@ -86,6 +113,8 @@ impl fmt::Debug for SecretJson {
 }
 
 /// Format of request ids.
+///
+/// Value of [`ForwardOptions::id_format`]. [`ForwardOptions`] has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 pub enum IdFormat {
     /// The id of the call in the log, `mcp_…`.
@@ -98,6 +127,8 @@ pub enum IdFormat {
 }
 
 /// Headers that identify the caller to the service. A header that is `None` is not sent.
+///
+/// Argument of [`ForwardOptions::caller_headers`]. [`ForwardOptions`] has an example.
 #[derive(Debug, Clone, Default)]
 pub struct CallerHeaders {
     /// Header for the user's id.
@@ -118,9 +149,12 @@ impl CallerHeaders {
 }
 
 /// Time and size limits.
+///
+/// Argument of [`ForwardOptions::limits`]. [`ForwardOptions`] has an example.
 #[derive(Debug, Clone, Copy)]
 pub struct ForwardLimits {
-    /// Time limit of a call. The call waits for at most half of this time because of the limit `concurrent`.
+    /// Time limit of a call. If as many calls as `concurrent` allows are running, a call waits for at most half of
+    /// this time.
     pub timeout: Duration,
     /// Time limit for opening a connection, including TLS. If it is longer than half of `timeout`, half of `timeout`
     /// applies.
@@ -146,6 +180,9 @@ impl Default for ForwardLimits {
 }
 
 /// Error of an option. Does not show the option's value, which may be a secret.
+///
+/// Error of functions of [`ForwardOptions`] and of [`header_name`], and part of
+/// [`ForwardError`](crate::upstream::forward::ForwardError). [`ForwardOptions`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OptionError {
     /// The name is not a valid header name.
@@ -210,7 +247,7 @@ impl ForwardOptions {
         self
     }
 
-    /// Adds a parameter before those of the call, such as aria2's `token:…`.
+    /// Adds a parameter, such as aria2's `token:…`, before the parameters of the call.
     pub fn first_param(mut self, value: &Value) -> Self {
         let SecretJson(first) = &mut self.first_params;
         if !first.is_empty() {
@@ -437,6 +474,8 @@ fn basic(user: &str, password: &str) -> Result<String, OptionError> {
 }
 
 /// Parses the name of a header. Fails for headers that the transport sets.
+///
+/// Creates values for [`CallerHeaders`] and [`CredentialLocation::Header`]. [`ForwardOptions`] has an example.
 pub fn header_name(name: &str) -> Result<HeaderName, OptionError> {
     let parsed: HeaderName =
         name.trim().parse().map_err(|_| OptionError::HeaderName(name.to_owned()))?;

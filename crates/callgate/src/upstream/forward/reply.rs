@@ -152,8 +152,9 @@ impl ServiceResponse {
         }
     }
 
-    /// Returns the refusal in a response whose error does not come from the method. This is the case if the response
-    /// has a challenge, or if the error is not a JSON-RPC error, such as `"error":"access_denied"` of OAuth.
+    /// Returns the refusal in a response whose error does not come from the method. An error does not come from the
+    /// method if the response has a challenge, or if it is not a JSON-RPC error, such as OAuth's
+    /// `"error":"access_denied"`.
     fn refusal_with_error(&self, error: Option<&RawValue>) -> Option<AuthRefusal> {
         let is_not_json_rpc = error.is_some_and(|error| !error.get().starts_with('{'));
         self.auth_refusal().filter(|_| is_not_json_rpc || self.has_challenge())

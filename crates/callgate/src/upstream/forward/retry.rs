@@ -13,7 +13,7 @@ use super::reply::{ResponseProblem, ServiceResponse};
 use crate::http_client::send_error::SendErrorKind;
 use crate::model::method::Safety;
 
-/// Delay before a request that got no connection is sent again.
+/// Delay before a retry, if the request got no connection or the service discarded the request.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Returns `true` if the service certainly discarded the request.
@@ -31,8 +31,8 @@ impl Forward {
 }
 
 impl Failure {
-    /// Returns `true` if the request was not sent, if the service discarded the request, or if a read-only request got
-    /// no response. Returns `false` after a timeout.
+    /// Returns `true` if the request was not sent, if the service discarded the request, or if a read-only request
+    /// got no response. Returns `false` after a timeout, and if there was no trusted TLS connection.
     pub(super) fn may_be_retried(&self, safety: Safety) -> bool {
         if let Self::Unexpected(response) = self {
             return matches!(response.problem, ResponseProblem::QueueFull);
@@ -47,7 +47,7 @@ impl Failure {
         }
     }
 
-    /// Returns `true` if an immediate retry would fail as well.
+    /// Returns `true` if an immediate retry would probably fail as well.
     pub(super) fn needs_pause(&self) -> bool {
         self.is_connection_failure() || matches!(self, Self::Unexpected(_))
     }

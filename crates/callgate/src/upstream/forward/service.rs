@@ -29,9 +29,9 @@ const MAX_DIGITS: usize = 20;
 
 /// A request with a JSON body.
 pub(crate) struct Post<'a> {
-    /// `None` for the URL of the service.
+    /// URL of the request. `None` for the URL of the configured target.
     pub(crate) uri: Option<&'a Uri>,
-    /// `None` for the configured headers.
+    /// Headers of the request. `None` for the configured headers.
     pub(crate) headers: Option<HeaderMap>,
     pub(crate) body: &'a Bytes,
     /// Maximum size of the response, in bytes.

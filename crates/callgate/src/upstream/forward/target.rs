@@ -11,6 +11,22 @@ use crate::http_client::endpoint::{Endpoint, EndpointError};
 use crate::wire::percent;
 
 /// The address of a service.
+///
+/// An address is a URL with `http://`, `https://`, `ws://` or `wss://`, or a Unix socket such as
+/// `unix:/run/service.sock:/rpc`.
+///
+/// ```
+/// use callgate::forward::{Target, TargetError, ToolPath};
+///
+/// let site: Target = "https://example.com/de/jsonrpc?key=s3cret".parse()?;
+/// assert_eq!((site.host(), site.port()), ("example.com", 443));
+/// // The output omits the query, which may contain a secret.
+/// assert_eq!(site.to_string(), "https://example.com/de/jsonrpc");
+/// // The module `jsonrpc_mcp` of Drupal has a URL for each tool.
+/// assert_eq!(ToolPath::beside(&site).to_string(), "/de/mcp/tools/{id}");
+/// assert_eq!(site.with_path("rpc"), Err(TargetError::Path));
+/// # Ok::<(), TargetError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Target {
     /// URL of the requests. For a WebSocket, URL of the opening handshake.
@@ -21,6 +37,8 @@ pub struct Target {
 }
 
 /// Error of parsing a [`Target`]. Does not show the address, which may contain a secret.
+///
+/// Also the error of [`Target::with_path`] and [`Target::with_parameter`]. [`Target`] has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum TargetError {
     /// The URL is not valid.

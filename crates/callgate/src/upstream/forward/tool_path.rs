@@ -15,6 +15,9 @@ const ID: &str = "{id}";
 const TOOLS: &str = "/mcp/tools/";
 
 /// The path of a tool, with a placeholder for its id: `/mcp/tools/{id}`.
+///
+/// Value of [`ForwardOptions::tool_path`](crate::upstream::forward::ForwardOptions::tool_path). [`Target`] has an
+/// example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolPath {
     before: String,
@@ -22,6 +25,8 @@ pub struct ToolPath {
 }
 
 /// The text is not a path with exactly one segment `{id}`.
+///
+/// Error of parsing a [`ToolPath`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("expected a path with one segment `{{id}}`, such as `/mcp/tools/{{id}}`")]
 pub struct ToolPathError;
@@ -33,8 +38,8 @@ impl ToolPath {
         Self { before: format!("{}{TOOLS}", target.site_path()), after: String::new() }
     }
 
-    /// Returns the URL of a method on the server of `uri`, with the same query. Returns `None` for an id whose path
-    /// would be a different route.
+    /// Returns the URL of a method, with the server and the query of `uri`. Returns `None` for an id such as `..`
+    /// or `list`, with which the URL would lead to something other than a tool.
     pub(crate) fn uri(&self, uri: &Uri, method: &str) -> Option<Uri> {
         // Servers resolve these segments as relative paths. Some servers decode the path first.
         if method.split(['/', '\\']).any(|segment| matches!(segment, "." | "..")) {

@@ -1,5 +1,7 @@
 //! Questions to the client: forms for the user, completions by the client's model, and roots.
-//! [`Context::ask_for`](crate::Context::ask_for) has an example.
+//!
+//! [`Elicit`], [`Sample`] and [`ListRoots`] have examples. [`Context::ask_for`](crate::Context::ask_for) has an example
+//! of a form.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +16,12 @@ use crate::upstream::content::{Content, Role};
 use crate::upstream::local::Error;
 
 /// A question to the client: [`Elicit`], [`Sample`] or [`ListRoots`].
+///
+/// Argument of [`Context::ask`](crate::Context::ask). Applications cannot implement this trait.
 pub trait Question: sealed::Sealed {
     /// Type of the answer.
     type Answer: DeserializeOwned;
-    /// Method of the request.
+    /// MCP method of the request.
     #[doc(hidden)]
     const METHOD: &'static str;
 
@@ -44,6 +48,29 @@ mod sealed {
 }
 
 /// Asks the user to fill in a form or to visit a page.
+///
+/// ```
+/// use callgate::ask::{Action, Elicit, Elicited};
+/// use callgate::{Callgate, Caller, Context, Error, method, methods};
+///
+/// /// Connects the user's calendar.
+/// #[method(destructive)]
+/// async fn connect_calendar(ctx: &Context) -> Result<bool, Error> {
+///     let url = "https://calendar.example.com/sign-in";
+///     let page = Elicit::url("Sign in to your calendar", url, "calendar");
+///     let answer = ctx.ask("sign-in", page).await?;
+///     Ok(answer.action == Action::Accept)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Callgate::builder().methods(methods![connect_calendar]).build()?;
+/// let client = server.test_client(Caller::anonymous()).answering(|_| Elicited::decline());
+/// let result = client.call("connect_calendar", ()).await?;
+/// assert_eq!(result["content"][0]["text"], "false");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Elicit {
     message: String,
@@ -87,6 +114,8 @@ impl Elicit {
 }
 
 /// Answer of the user.
+///
+/// Answer to an [`Elicit`]. [`Elicit`] has an example.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct Elicited {
     /// What the user did.
@@ -133,15 +162,17 @@ impl From<Elicited> for Value {
     }
 }
 
-/// What the user did with a form.
+/// What the user did with a form, or with a request to visit a page.
+///
+/// Part of [`Elicited`]. [`Elicit`] has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
-    /// The user submitted the form.
+    /// The user submitted the form, or agreed to visit the page.
     Accept,
     /// The user declined.
     Decline,
-    /// The user dismissed the form.
+    /// The user dismissed the form or the request.
     Cancel,
 }
 
@@ -179,6 +210,35 @@ impl Question for Elicit {
 }
 
 /// Asks the client's model for a completion.
+///
+/// ```
+/// use callgate::ask::{Sample, Sampled};
+/// use callgate::upstream::{Capability, Role};
+/// use callgate::{Callgate, Caller, Context, Error, method, methods};
+/// use serde_json::json;
+///
+/// /// Summarises a text.
+/// #[method(read_only)]
+/// async fn summary(ctx: &Context, text: String) -> Result<String, Error> {
+///     if !ctx.supports(Capability::Sampling) {
+///         return Ok(text);
+///     }
+///     let question = Sample::new(text, 200).system_prompt("Summarise in one sentence.");
+///     Ok(ctx.ask("summary", question).await?.text())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Callgate::builder().methods(methods![summary]).build()?;
+/// let client = server.test_client(Caller::anonymous()).answering(|_| {
+///     let content = json!({"type": "text", "text": "Short."});
+///     json!(Sampled { role: Role::Assistant, content, model: "test".to_owned(), stop_reason: None })
+/// });
+/// let result = client.call("summary", json!({"text": "A long text."})).await?;
+/// assert_eq!(result["content"][0]["text"], "Short.");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sample {
@@ -217,6 +277,8 @@ impl Sample {
 }
 
 /// Completion of the client's model.
+///
+/// Answer to a [`Sample`]. [`Sample`] has an example.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sampled {
@@ -256,10 +318,35 @@ impl Question for Sample {
 }
 
 /// Asks for the directories in which the client works.
+///
+/// ```
+/// use callgate::ask::{ListRoots, Root, Roots};
+/// use callgate::{Callgate, Caller, Context, Error, method, methods};
+/// use serde_json::json;
+///
+/// /// Counts the directories of the client.
+/// #[method(read_only)]
+/// async fn count_roots(ctx: &Context) -> Result<usize, Error> {
+///     let answer = ctx.ask("roots", ListRoots).await?;
+///     Ok(answer.roots.len())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Callgate::builder().methods(methods![count_roots]).build()?;
+/// let roots = Roots { roots: vec![Root { uri: "file:///home/ada".to_owned(), name: None }] };
+/// let client = server.test_client(Caller::anonymous()).answering(|_| json!(roots));
+/// let result = client.call("count_roots", ()).await?;
+/// assert_eq!(result["content"][0]["text"], "1");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct ListRoots;
 
 /// The roots of the client.
+///
+/// Answer to [`ListRoots`]. [`ListRoots`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Roots {
     /// The root directories.
@@ -267,9 +354,11 @@ pub struct Roots {
 }
 
 /// A root directory.
+///
+/// Part of [`Roots`]. [`ListRoots`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Root {
-    /// `file://…`
+    /// URI of the directory, `file://…`.
     pub uri: String,
     /// Display name.
     #[serde(default)]

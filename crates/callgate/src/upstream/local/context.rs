@@ -85,8 +85,9 @@ impl Context {
 
     /// Asks the client a question. `key` identifies the question within the method.
     ///
-    /// In the modern era, the call ends here, and the method **runs again from its beginning** with the answers. It
-    /// must therefore have no side effects before this point. See [`Client::ask`].
+    /// In the modern era, a call that is not a task ends at an unanswered question. The client repeats the call
+    /// with the answer, and the method **runs again from its beginning**. It must therefore have no side effects
+    /// before the question. See [`Client::ask`].
     pub async fn ask<Q: Question>(&self, key: &str, question: Q) -> Result<Q::Answer, Error> {
         self.client.ask(key, question).await
     }
@@ -114,8 +115,8 @@ impl Context {
     /// }
     /// ```
     ///
-    /// A question with the same type and message is asked only once in a call. As with [`ask`](Self::ask), the method
-    /// may run again from its beginning.
+    /// In the modern era, a call that is not a task asks a question with the same type and message only once. Later
+    /// questions get the first answer. As with [`ask`](Self::ask), the method may run again from its beginning.
     ///
     /// # Errors
     ///

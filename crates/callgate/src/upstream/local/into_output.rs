@@ -13,8 +13,8 @@ use crate::upstream::local::{Error, Response};
 
 /// Return type of a method: a JSON value or content blocks.
 ///
-/// A type that implements [`Serialize`] and [`JsonSchema`] has an output schema. [`serde_json::Value`] and `()` have
-/// none. [`Content`] and [`ToolContent`] are sent as content blocks.
+/// A type that implements [`Serialize`] and [`JsonSchema`] has an output schema, except [`serde_json::Value`] and
+/// `()`. [`Content`] and [`ToolContent`] are sent as content blocks, and have no output schema.
 ///
 /// ```
 /// use callgate::method;

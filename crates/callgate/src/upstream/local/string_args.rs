@@ -33,7 +33,8 @@ impl StringArgs {
 
     fn read<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>, Error> {
         let Some(text) = self.0.get(name) else { return Ok(None) };
-        let parse_error = |problem: T::Err| invalid(format!("the argument `{name}`: {problem}"));
+        let parse_error =
+            |problem: T::Err| invalid(format!("the argument `{name}` cannot be parsed: {problem}"));
         text.parse().map(Some).map_err(parse_error)
     }
 }

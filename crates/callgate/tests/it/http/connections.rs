@@ -12,8 +12,8 @@ use super::*;
 const ALICE: [u8; 4] = [127, 0, 0, 2];
 const BOB: [u8; 4] = [127, 0, 0, 3];
 
-/// Length of a result that does not fit into the buffers of sockets.
-const LARGE: usize = 30_000_000;
+/// Length of a result that does not fit into the buffers of a connection from [`connect`].
+const LARGE: usize = 8_000_000;
 
 /// A server with the methods `large` and `slow`. `slow` ends when there is a permit.
 struct SlowServer {
@@ -37,8 +37,11 @@ impl SlowServer {
         Self { app: App::with(local, options), permits }
     }
 
-    async fn listen(self, max_connections: usize) -> (SocketAddr, Arc<Semaphore>) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    fn listen(self, max_connections: usize) -> (SocketAddr, Arc<Semaphore>) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_send_buffer_size(64 * 1024).unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let listener = socket.listen(128).unwrap();
         let address = listener.local_addr().unwrap();
         let options = ServerOptions { max_connections, ..ServerOptions::default() };
         tokio::spawn(serve(listener, self.app.service, options, std::future::pending()));
@@ -48,6 +51,7 @@ impl SlowServer {
 
 async fn connect(from: [u8; 4], to: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(64 * 1024).unwrap();
     socket.bind((IpAddr::from(from), 0).into()).unwrap();
     socket.connect(to).await.unwrap()
 }
@@ -76,7 +80,7 @@ const SLOW: &str = r#"{"name":"slow","arguments":{}}"#;
 
 #[tokio::test]
 async fn silent_connections_of_one_address_do_not_block_other_addresses() {
-    let (server, _) = SlowServer::new(options(|_| {})).listen(16).await;
+    let (server, _) = SlowServer::new(options(|_| {})).listen(16);
     let mut silent = Vec::new();
     for number in 0..64 {
         let mut stream = connect(ALICE, server).await;
@@ -93,7 +97,7 @@ async fn silent_connections_of_one_address_do_not_block_other_addresses() {
 
 #[tokio::test]
 async fn requests_in_progress_continue_and_new_ones_are_503_except_for_health() {
-    let (server, permits) = SlowServer::new(options(|_| {})).listen(2).await;
+    let (server, permits) = SlowServer::new(options(|_| {})).listen(2);
     let running = [send(ALICE, server, CALL, SLOW).await, send(ALICE, server, CALL, SLOW).await];
     // When a third connection of the same address is refused, the server has read both requests.
     let refused = async || reply(send(ALICE, server, LIST, "").await).await;
@@ -112,7 +116,7 @@ async fn requests_in_progress_continue_and_new_ones_are_503_except_for_health() 
 
 #[tokio::test]
 async fn a_response_that_is_being_sent_is_not_cut_off() {
-    let (server, _) = SlowServer::new(options(|_| {})).listen(2).await;
+    let (server, _) = SlowServer::new(options(|_| {})).listen(2);
     let call = r#"{"name":"large","arguments":{}}"#;
     let mut large = [send(ALICE, server, CALL, call).await, send(ALICE, server, CALL, call).await];
     for stream in &mut large {

@@ -102,7 +102,7 @@ async fn prompts_are_listed_and_rendered() {
     insta::assert_json_snapshot!(get("code-review", json!({"code": "x", "remarks": "5"})).await);
     let wrong = get("code-review", json!({"code": "x", "remarks": "many"})).await;
     assert_eq!(wrong["error"]["code"], -32602);
-    let message = "the argument `remarks`: invalid digit found in string";
+    let message = "the argument `remarks` cannot be parsed: invalid digit found in string";
     assert_eq!(wrong["error"]["message"], message);
     assert_eq!(get("code-review", json!({})).await["error"]["code"], -32602);
     let page = get("begin", json!({"number": "1"})).await;

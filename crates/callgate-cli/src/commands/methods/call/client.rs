@@ -1,4 +1,5 @@
-//! The client of `callgate call`. It speaks MCP over a pipe, whose other end is a server in this process or the bridge.
+//! The client of `callgate call`. It speaks MCP over a pipe. The other end is the bridge, or a server in this
+//! process.
 
 use std::fmt::Display;
 
@@ -14,7 +15,7 @@ use crate::error_hints::{hinted, nearest};
 
 /// Capacity of the pipe in each direction, in bytes.
 const PIPE_CAPACITY: usize = 64 * 1024;
-/// Newest revision with a handshake. The server may choose an older revision.
+/// Newest MCP revision with a handshake. The server may choose an older revision.
 const REVISION: &str = "2025-11-25";
 /// Ids of the requests.
 const INITIALIZE: u8 = 1;

@@ -64,8 +64,8 @@ pub(super) async fn approve(config: &Config, name: &str, digest: &str) -> anyhow
             pending.set(name, Some(&change)).await?;
             printer::data(&change.text);
             Err(hinted(
-                "the pending changes have another digest: the source or the registry has changed, or the digest is \
-                 incomplete; nothing was written",
+                "the given digest does not match the pending changes: the source or the registry has changed, or the \
+                 given digest is incomplete; nothing was written",
                 format!("approve the changes above with `{}`", change.approval_command(name)),
             ))
         }

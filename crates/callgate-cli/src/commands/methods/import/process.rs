@@ -52,8 +52,8 @@ pub(super) async fn start(
     name: &str,
 ) -> anyhow::Result<Option<Change>> {
     let mut global = global.clone();
-    // With `--demo`, which is not passed to the process, the server may use another file than these
-    // options name.
+    // With `--demo`, which is not passed to the process, the server may use another file than the
+    // global options name.
     if config.database.path().is_some() {
         global.database = Some(config.database.to_string());
     }
@@ -114,7 +114,8 @@ fn process_error(status: ExitStatus, error_output: &[u8]) -> anyhow::Error {
     anyhow::anyhow!("the process of the import ended with {status}: {}", error_output.trim())
 }
 
-/// Main function of the process. Runs the import that it reads from standard input, and prints the reply.
+/// Main function of the process that `start` starts. Reads a `Job` from standard input, runs this import, and
+/// prints the reply.
 pub(crate) fn run() -> anyhow::Result<()> {
     limit_memory()?;
     let mut line = String::new();

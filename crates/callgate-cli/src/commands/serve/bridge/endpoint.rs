@@ -1,4 +1,5 @@
-//! The URL of the server. Errors do not repeat the value, which may contain a secret.
+//! The URL of the server, from the options of `callgate bridge`. Errors do not repeat the value of an option, because it
+//! may contain a secret.
 
 use std::net::Ipv6Addr;
 

@@ -1,4 +1,4 @@
-//! The token that the client sends.
+//! The token that the bridge sends to the server.
 
 use callgate::Secret;
 use callgate::bridge::{HeaderError, Options};

@@ -30,7 +30,7 @@ pub(super) struct ListingService {
 
 #[derive(Debug, Default)]
 struct ServiceState {
-    /// Lists by user id; 0 stands for callers without a credential.
+    /// Ids of the listed methods, by user id; 0 stands for callers without a credential.
     lists: HashMap<i64, Vec<String>>,
     /// The last replies, by user and credential.
     last_replies: HashMap<(i64, String), Vec<String>>,

@@ -1,4 +1,4 @@
-//! Whatever the service replies, no caller sees or calls more than its last list and the grants allow.
+//! Whatever the service replies, no caller sees or calls more than the grants and the last list of the service allow.
 
 use std::time::Duration;
 

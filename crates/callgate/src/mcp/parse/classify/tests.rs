@@ -54,6 +54,10 @@ fn post(headers: &[(&str, &str)], body: &str) -> String {
     outcome(InboundKind::Message, Some(headers), body, Revision::NEWEST)
 }
 
+fn raw(headers: Option<&[(&str, &str)]>, body: &str) -> String {
+    outcome(InboundKind::RawRequest, headers, body, Revision::NEWEST)
+}
+
 fn version(version: &str) -> [(&'static str, &str); 1] {
     [("MCP-Protocol-Version", version)]
 }
@@ -128,7 +132,10 @@ fn an_array_is_a_batch_of_legacy_messages() {
     assert!(post(&[], &format!("[{too_many}]")).starts_with("400 -32600"));
     let handshake = format!("[{}]", request("initialize", json!({})));
     assert!(post(&[], &handshake).starts_with("400 -32600"));
-    assert_eq!(outcome(InboundKind::RawRequest, None, &handshake, Revision::NEWEST), "batch of 1");
+    assert_eq!(raw(None, &handshake), "batch of 1");
+    assert_eq!(raw(Some(&version("2025-11-25")), &format!("[{ping}]")), "batch of 1");
+    assert!(raw(None, &mixed_batch).starts_with("400 -32600"));
+    assert!(raw(Some(&version(MODERN)), &format!("[{ping}]")).starts_with("400 -32600"));
     // An invalid message gets its error at its position in the batch.
     assert_eq!(post(&[], &format!("[{ping},1]")), "batch of 2");
 }

@@ -1,4 +1,4 @@
-//! `POST /jsonrpc`: plain JSON-RPC 2.0 for the same catalog, with batches and notifications.
+//! `POST /jsonrpc`: plain JSON-RPC 2.0 for the catalog that MCP also uses, with batches and notifications.
 //!
 //! The HTTP status is 200, or 204 if there is no response. A single call has other statuses in three cases: 401 or 403
 //! if the tool or its service requires a credential or a permission, so that clients see the challenge; 429 if a limit

@@ -26,7 +26,7 @@ use crate::transport::http::{SharedState, authenticate, origin, response, sse};
 use crate::upstream::BoxFuture;
 use crate::wire::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST};
 
-/// Time after which the reply becomes an event stream if the client accepts one.
+/// Time after which the reply becomes an event stream if the client accepts one but prefers JSON.
 const STREAM_AFTER: Duration = Duration::from_secs(2);
 
 /// Handles `POST`, `GET` and `DELETE` of `/mcp`.
@@ -131,7 +131,7 @@ fn with_session(mut response: Response, session: Option<String>) -> Response {
     response
 }
 
-/// Takes the share of a call that continues when its client disconnects.
+/// Counts a call against `max_legacy_calls`. Returns `None` for a modern call, which is not counted.
 fn share_of_call(
     state: &SharedState,
     caller: &Caller,
@@ -144,7 +144,7 @@ fn share_of_call(
     share.map(Some).map_err(|reason| too_many("calls running", reason).with_id(call.id()))
 }
 
-/// Takes the share of an event stream. Fails if the client does not accept event streams.
+/// Counts an event stream against `max_streams`. Fails if the client does not accept event streams.
 fn share_of_stream(
     state: &SharedState,
     caller: &Caller,
@@ -168,7 +168,7 @@ fn too_many(subject: &str, reason: NoShare) -> McpError {
     McpError::new(503, INTERNAL_ERROR, message)
 }
 
-/// Runs a batch. Takes the shares of all its calls before the first call starts.
+/// Runs a batch. Counts all its calls against `max_legacy_calls` before the first call starts.
 async fn batch(
     state: &SharedState,
     caller: &Caller,

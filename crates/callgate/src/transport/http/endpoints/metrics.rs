@@ -65,6 +65,9 @@ fn labels(upstream: &UpstreamState, outcome: Option<&str>) -> String {
 }
 
 /// Writes metrics in the text format of Prometheus.
+///
+/// Argument of [`ReadinessCheck::write_metrics`](crate::http::ReadinessCheck::write_metrics).
+/// [`ReadinessCheck`](crate::http::ReadinessCheck) has an example.
 #[derive(Debug, Default)]
 pub struct MetricsWriter {
     text: String,

@@ -15,6 +15,26 @@ use crate::upstream::forward::auth::oauth::RenewableToken;
 use crate::upstream::forward::{AccessTokens, Failure, SecretJson, UserGrant};
 
 /// How the credential of the calling user is sent.
+///
+/// ```
+/// use std::sync::Arc;
+/// use callgate::forward::{
+///     CredentialLocation, CredentialOptions, Forward, ForwardOptions, MissingCredential, header_name,
+/// };
+/// use callgate::upstream::Credentials;
+///
+/// /// Sends the API key of the calling user with each call.
+/// fn shop(keys: Arc<dyn Credentials>) -> Result<Forward, Box<dyn std::error::Error>> {
+///     let options = CredentialOptions {
+///         location: CredentialLocation::Header(header_name("Authorization")?),
+///         prefix: "Bearer ".to_owned(),
+///         missing: MissingCredential::Refuse,
+///         oauth: None,
+///     };
+///     let target = "https://shop.example.com/rpc".parse()?;
+///     Ok(Forward::new("shop", ForwardOptions::new(target).credential(options, keys)?)?)
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct CredentialOptions {
     /// Part of the request that holds the credential.
@@ -28,6 +48,9 @@ pub struct CredentialOptions {
 }
 
 /// Part of a request that holds a credential.
+///
+/// Value of [`CredentialOptions::location`] and [`Login::location`](crate::upstream::forward::Login::location).
+/// [`CredentialOptions`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CredentialLocation {
     /// A header.
@@ -39,6 +62,8 @@ pub enum CredentialLocation {
 }
 
 /// How to handle calls of users without a credential.
+///
+/// Value of [`CredentialOptions::missing`]. [`CredentialOptions`] has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MissingCredential {
@@ -93,7 +118,7 @@ impl CredentialParts {
 /// The credentials of one request, in addition to those that are configured for all requests.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Authentication {
-    /// The caller's credential, and the upstream's access token.
+    /// The caller's credential or the upstream's access token, or both.
     pub(crate) parts: CredentialParts,
     /// Whether `parts` contains the caller's credential.
     pub(crate) is_of_caller: bool,
@@ -115,7 +140,7 @@ impl Authentication {
         self.session.as_deref().into_iter().chain([&self.parts])
     }
 
-    /// Returns the parts of the body, as JSON.
+    /// Returns the credentials that are sent in the body, as fragments of JSON.
     pub(crate) fn body_parts(&self) -> String {
         self.all_parts().flat_map(|parts| [&*parts.first_param.0, &*parts.member.0]).collect()
     }

@@ -17,7 +17,7 @@ const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 /// Maximum delay between renewals of a credential that the service refuses.
 const MAX_RENEWAL_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Time after the end of a delay within which another refusal doubles the next delay.
+/// If the service refuses a credential within this time after the end of a delay, the next delay is doubled.
 const REFUSAL_WINDOW: Duration = Duration::from_mins(2);
 
 /// A request in flight. The value is `Some` once the request has ended.
@@ -45,8 +45,8 @@ impl<T, E: Clone> CredentialCache<T, E> {
         *self = Self { value, refusal: self.refusal, ..Self::default() };
     }
 
-    /// Returns the request in flight. If there is none, `start` starts a request. If the last request failed recently,
-    /// returns its error instead.
+    /// Returns the request in flight. If there is none, returns the error of the last request if that request failed
+    /// recently. Otherwise `start` starts a request.
     pub(crate) fn join_or_start(
         &mut self,
         now: Instant,
@@ -71,14 +71,15 @@ impl<T, E: Clone> CredentialCache<T, E> {
         (!is_aborted).then(|| pending.clone())
     }
 
-    /// Returns the last error, if its delay has not passed yet.
+    /// Returns the last error, while the next request is still delayed because of this error.
     fn recent_error(&self, now: Instant) -> Option<E> {
         let (error, backoff) = self.failure.as_ref()?;
         (now < backoff.until).then(|| error.clone())
     }
 
-    /// Records that the service refused the credential. Returns `false` if the service has also refused a new
-    /// credential recently. Otherwise, every call would request a credential from a service that refuses them all.
+    /// Records that the service refused the credential. Returns `false` if no new credential may be requested yet,
+    /// because the service also refused one shortly before. Without this delay, each call would request a new
+    /// credential if the service refused every credential.
     pub(crate) fn refused(&mut self, now: Instant) -> bool {
         // The credential is being replaced, or could not be replaced.
         if self.in_flight().is_some() || self.recent_error(now).is_some() {

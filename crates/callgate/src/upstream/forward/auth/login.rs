@@ -33,8 +33,27 @@ const MAX_RESPONSE: usize = 64 * 1024;
 /// How to log in to a service. `Debug` shows no secrets.
 ///
 /// If `method` or `path` is set, the login is a request. The cookie that the response sets, or the token in the result,
-/// is sent with all other requests. If neither `method` nor `path` is set, no login is sent: the service responds to a
-/// request with HTTP 409, and sends the session in the header that `location` names.
+/// is sent with all other requests, except calls of the methods in `without_credential`. If neither `method` nor `path`
+/// is set, no login is sent: the service responds to a request with HTTP 409, and sends the session in the header that
+/// `location` names.
+///
+/// ```
+/// use callgate::forward::{CredentialLocation, ForwardOptions, Login};
+/// use serde_json::json;
+///
+/// // The result of the login is `{"session": {"id": "…"}}`. Other requests have the member `auth`.
+/// let login = Login {
+///     method: Some("session.open".to_owned()),
+///     params: json!({"user": "callgate", "password": "s3cret"}),
+///     token: "/session/id".to_owned(),
+///     location: Some(CredentialLocation::Member("auth".to_owned())),
+///     ..Login::default()
+/// };
+/// assert!(!format!("{login:?}").contains("s3cret"));
+/// let mut options = ForwardOptions::new("http://localhost:9000/rpc".parse()?).login(login)?;
+/// options.without_credential.push("server.version".to_owned());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Login {
     /// Method that logs in.
@@ -50,8 +69,8 @@ pub struct Login {
     pub prefix: String,
     /// JSON Pointer to the token in the result of the login. If it is empty, the whole result is the token.
     pub token: String,
-    /// Additional phrases. An error whose text contains one of them means that the session has ended. Case does not
-    /// matter, nor does a `.` or `!` at the end.
+    /// Phrases in errors of this service which mean that the session has ended. Common phrases, such as
+    /// `session expired`, are built in. Case does not matter, nor does a `.` or `!` at the end of a phrase.
     pub refusals: Vec<String>,
 }
 
@@ -282,7 +301,8 @@ impl LoginSessions {
         }
     }
 
-    /// Converts the failure of a login. Connection errors are kept, because they apply to the service itself.
+    /// Converts the failure of a login. Connection errors and timeouts are returned
+    /// unchanged, because they apply to the service itself.
     fn login_failure(&self, failure: Failure) -> Failure {
         let failure = failure.redacted(|| self.secrets.clone());
         Failure::NoSession(match failure {

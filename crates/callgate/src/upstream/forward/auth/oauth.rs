@@ -39,6 +39,29 @@ pub(crate) use token_state::AccessToken;
 const MAX_USERS: usize = 10_000;
 
 /// An OAuth 2.0 client. `Debug` shows no secrets.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use callgate::Secret;
+/// use callgate::forward::{
+///     ClientAuth, Forward, ForwardOptions, OAuthClient, RefreshTokenFile, wait_for_token_requests,
+/// };
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = OAuthClient::new("https://example.com/oauth/token")?
+///     .client("callgate", Secret::new("s3cret"))
+///     .client_auth(ClientAuth::Post)
+///     .scope("content:read content:write")
+///     .refresh_token(Arc::new(RefreshTokenFile::new("example.refresh")));
+/// let options = ForwardOptions::new("https://example.com/jsonrpc".parse()?).oauth(client);
+/// let upstream = Forward::new("example", options)?;
+/// // Before the program ends:
+/// wait_for_token_requests(Duration::from_secs(5)).await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct OAuthClient {
@@ -50,6 +73,8 @@ pub struct OAuthClient {
 }
 
 /// Client authentication at the token endpoint (RFC 6749, section 2.3.1).
+///
+/// Argument of [`OAuthClient::client_auth`]. [`OAuthClient`] has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClientAuth {
@@ -61,6 +86,9 @@ pub enum ClientAuth {
 }
 
 /// How a user's stored credential is used to request an access token.
+///
+/// Value of [`CredentialOptions::oauth`](crate::upstream::forward::CredentialOptions::oauth). If a grant is set,
+/// [`ForwardOptions::oauth`] must be set as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UserGrant {
@@ -191,7 +219,7 @@ pub(crate) struct AccessTokens {
     users: LruCache<Option<i64>, Arc<TokenSource>>,
 }
 
-/// Returns the caller without permissions and without a token.
+/// Returns a copy of the caller that has no permissions and no token.
 fn only_user(caller: &Caller) -> Caller {
     let mut user_caller = Caller::anonymous();
     user_caller.user.clone_from(&caller.user);
@@ -273,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_may_be_sent_over_tls_to_loopback_and_to_the_host_of_an_http_upstream() {
+    fn secrets_may_be_sent_over_tls_or_to_loopback_or_to_the_host_of_an_http_upstream() {
         let endpoint = |url: &str| url.parse::<Endpoint>().unwrap();
         let service = |url: &str| Some(endpoint(url));
         for (token_url, upstream, expected) in [

@@ -94,7 +94,7 @@ impl AuthRefusal {
                 ),
                 Missing { .. } | NotConfigured => (
                     format!("the service needs the scope `{scope}`, and no credential was sent"),
-                    "and no credential is stored for you",
+                    "and no credential was sent",
                 ),
             };
             let message = format!(
@@ -155,7 +155,7 @@ fn forbidden(sent: &SentCredential) -> (String, String) {
         ),
         SentCredential::None { .. } | SentCredential::NotConfigured => (
             "the service needs a permission, and no credential was sent".to_owned(),
-            "does not allow this without a credential, or to anonymous users",
+            "does not allow this, and no credential was sent",
         ),
     };
     let advice = match sent {

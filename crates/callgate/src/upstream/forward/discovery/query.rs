@@ -19,13 +19,13 @@ use crate::upstream::forward::{
 use crate::upstream::memory_budget::BudgetReservation;
 use crate::wire::jsonrpc::RpcError;
 
-/// Error of [`Forward::query`] and [`Forward::get`].
+/// Error of [`Forward::query`] and [`Forward::get`]. [`Forward`] has an example.
 #[derive(Debug, Error)]
 pub enum QueryError {
     /// The method returned an error.
     #[error(transparent)]
     Rpc(RpcError),
-    /// The method did not reply.
+    /// There is no valid reply.
     #[error("{message}")]
     Failed {
         /// Kind of failure.
@@ -81,8 +81,8 @@ impl Forward {
         Ok(ForwardedCall::new(self, &call, None).run().await?)
     }
 
-    /// Reads `target` as text. If `target` is `None`, reads the URL of the service. Sends the credentials that are
-    /// configured for all callers.
+    /// Sends a `GET` request to `target`, and returns the body of the response. If `target` is `None`, uses the
+    /// address of the service. Sends the credentials that are configured for all callers.
     pub async fn get(&self, target: Option<&Target>) -> Result<String, QueryError> {
         let (limits, target) = (self.options().limits, target.unwrap_or(&self.options().target));
         let mut auth = Authentication::default();

@@ -25,6 +25,9 @@ const MAX_BYTES: usize = 64 * 1024 * 1024;
 const MAX_PAGES: usize = 1_000;
 
 /// Restricts each caller to the methods that the service lists for them.
+///
+/// Value of [`ForwardOptions::visibility`](crate::upstream::forward::ForwardOptions::visibility).
+/// [`ForwardOptions`](crate::upstream::forward::ForwardOptions) has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpstreamVisibility {
     /// Source of the list.
@@ -34,6 +37,9 @@ pub struct UpstreamVisibility {
 }
 
 /// Where a service lists the methods of a caller.
+///
+/// Value of [`UpstreamVisibility::source`]. [`ForwardOptions`](crate::upstream::forward::ForwardOptions) has an
+/// example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 pub enum MethodListSource {
     /// The OpenRPC document that the method `rpc.discover` returns.

@@ -73,9 +73,10 @@ impl<'a> Replies<'a> {
 
     /// Returns the reply to each request, and the number of other messages.
     ///
-    /// JSON-RPC allows replies in any order. Drupal replies in the order of the requests, but every error has the id
-    /// null. If all replies with an id are in order, each error without an id therefore belongs to the request at the
-    /// same position. Otherwise, a single error without an id belongs to the only request without a reply.
+    /// JSON-RPC allows replies in any order. Drupal replies in the order of the requests, but every error has the
+    /// id null. If there are as many replies as requests, and all replies with an id are in order, each error
+    /// without an id therefore belongs to the request at the same position. Otherwise, an error without an id can
+    /// be assigned only if it is the only such error and only one request has no reply.
     pub(crate) fn assign<'b>(
         self,
         ids: impl ExactSizeIterator<Item = &'b RequestId<'static>> + Clone,

@@ -16,7 +16,7 @@ pub(crate) struct UnexpectedResponse {
 
 #[derive(Debug, Clone)]
 pub(crate) enum ResponseProblem {
-    /// A status other than 2xx without a JSON-RPC error.
+    /// The status is not 2xx, and the body is not a JSON-RPC error.
     Status,
     /// Status 426, with the setting that suits the protocol that the service expects.
     Upgrade(&'static str),

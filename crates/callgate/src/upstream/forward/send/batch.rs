@@ -18,7 +18,7 @@ use crate::upstream::forward::reply::BatchReply;
 use crate::upstream::forward::service::{Post, Service};
 use crate::upstream::forward::{Failure, QueuedRequest, ServiceResponse};
 
-/// Number of requests in flight at which calls begin to be collected.
+/// While this number of requests is in flight, further calls are collected.
 const MAX_IN_FLIGHT: usize = 2;
 
 /// Maximum time for which calls are collected.

@@ -57,7 +57,7 @@ impl Worker {
 }
 
 impl RequestQueue {
-    /// Returns `None` if each call is a separate request.
+    /// Returns `None` if each call is a separate HTTP request.
     pub(crate) fn new(service: &Arc<Service>) -> Option<Self> {
         let worker = Worker::of(service)?;
         let capacity = service.options.limits.concurrent.max(1);

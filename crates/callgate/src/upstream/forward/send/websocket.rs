@@ -167,8 +167,8 @@ async fn write(
     CloseReason::Closed(None)
 }
 
-/// The calls that wait for a reply, by request id. A dropped call is removed when its reply arrives, or when there are
-/// more than `limit` entries.
+/// The calls that wait for a reply, by request id. A dropped call is removed when its reply arrives, or when a call
+/// is added while more than `limit` calls are in the map.
 #[derive(Debug)]
 struct PendingReplies {
     calls: Mutex<HashMap<RequestId<'static>, ReplySender>>,
@@ -259,8 +259,8 @@ impl CloseReason {
         }
     }
 
-    /// Returns the failure for a request that was written. If other calls wait too, a message that is too large may
-    /// belong to any of them.
+    /// Returns the failure for a request that was written. If several calls wait, a message that is too large may
+    /// belong to any of them, so each call gets the failure for a closed connection.
     fn failure(&self, is_only: bool) -> Failure {
         match self {
             Self::TooLarge(limit) if is_only => Failure::TooLarge(*limit),

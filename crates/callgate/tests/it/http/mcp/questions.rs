@@ -364,7 +364,7 @@ async fn a_question_ends_when_its_client_disconnects_or_ends_the_session() {
 }
 
 #[tokio::test]
-async fn a_method_with_an_output_schema_must_return_structured_content() {
+async fn a_missing_structured_result_is_an_error_in_revisions_with_output_schemas() {
     let (app, _) = app_with_questions();
     for (revision, is_error) in [("2025-03-26", false), ("2025-11-25", true), (MODERN, true)] {
         let client = app.client("reader", revision);

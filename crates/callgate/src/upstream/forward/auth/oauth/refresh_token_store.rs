@@ -10,8 +10,44 @@ use crate::secret::Secret;
 use crate::upstream::BoxFuture;
 use crate::upstream::credentials::{CredentialError, Credentials, ReplaceStatus};
 
-/// Stores a refresh token. An authorization server may rotate refresh tokens: a token response can then contain a new
-/// refresh token, which replaces the old one.
+/// Stores a refresh token.
+///
+/// An authorization server may rotate refresh tokens: a token response can then contain a new refresh token, which
+/// replaces the old one. Argument of [`OAuthClient::refresh_token`].
+///
+/// ```
+/// use std::sync::Mutex;
+/// use callgate::Secret;
+/// use callgate::forward::RefreshTokenStore;
+/// use callgate::upstream::{BoxFuture, CredentialError, ReplaceStatus};
+///
+/// /// A real implementation would read and write a database.
+/// #[derive(Debug)]
+/// struct Vault(Mutex<Secret>);
+///
+/// impl RefreshTokenStore for Vault {
+///     fn load(&self) -> BoxFuture<'_, Result<Option<Secret>, CredentialError>> {
+///         Box::pin(async { Ok(Some(self.0.lock().unwrap().clone())) })
+///     }
+///
+///     fn replace<'a>(
+///         &'a self,
+///         old: &'a Secret,
+///         new: &'a Secret,
+///     ) -> BoxFuture<'a, Result<ReplaceStatus, CredentialError>> {
+///         Box::pin(async move {
+///             let mut stored = self.0.lock().unwrap();
+///             if *stored != *old {
+///                 return Ok(ReplaceStatus::Conflict);
+///             }
+///             *stored = new.clone();
+///             Ok(ReplaceStatus::Stored)
+///         })
+///     }
+/// }
+/// ```
+///
+/// [`OAuthClient::refresh_token`]: crate::upstream::forward::OAuthClient::refresh_token
 pub trait RefreshTokenStore: Send + Sync + fmt::Debug {
     /// Returns the current token.
     fn load(&self) -> BoxFuture<'_, Result<Option<Secret>, CredentialError>>;
@@ -34,7 +70,11 @@ pub trait RefreshTokenStore: Send + Sync + fmt::Debug {
     }
 }
 
-/// A refresh token in memory. If it is rotated, the new token is lost when the process ends.
+/// A refresh token in memory.
+///
+/// If it is rotated, the new token is lost when the process ends. Argument of
+/// [`OAuthClient::refresh_token`](crate::upstream::forward::OAuthClient::refresh_token). [`RefreshTokenFile`] keeps the
+/// new token.
 #[derive(Debug)]
 pub struct InMemoryRefreshToken(Mutex<Secret>);
 
@@ -66,6 +106,9 @@ impl RefreshTokenStore for InMemoryRefreshToken {
 }
 
 /// A refresh token in a file.
+///
+/// Argument of [`OAuthClient::refresh_token`](crate::upstream::forward::OAuthClient::refresh_token).
+/// [`OAuthClient`](crate::upstream::forward::OAuthClient) has an example.
 #[derive(Debug)]
 pub struct RefreshTokenFile {
     path: Arc<Path>,

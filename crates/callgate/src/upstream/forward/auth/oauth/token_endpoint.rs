@@ -30,8 +30,8 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 #[derive(Debug)]
 pub(crate) struct TokenEndpoint {
     client: OAuthClient,
-    /// Has no idle connections. A request on a connection that the server is closing could be lost, together with a
-    /// rotated refresh token.
+    /// Has no idle connections, because a server may close an idle connection at the moment when a request is sent.
+    /// The response could then be lost, together with the rotated refresh token in it.
     pool: Pool,
     time_limit: Duration,
 }
@@ -55,8 +55,8 @@ impl TokenEndpoint {
         &self.client.token_url
     }
 
-    /// Requests a token with a refresh token, or with the credentials of the client. If `user_client` is set, the
-    /// user's client is used instead of the upstream's. Logs the server's description of an error.
+    /// Requests an access token with a refresh token, or with the credentials of the client. If `user_client` is
+    /// set, the user's client is used instead of the upstream's. Logs the server's description of an error.
     pub(crate) async fn request(
         &self,
         user_client: Option<&ClientCredentials>,

@@ -38,8 +38,12 @@ impl Drop for TokenRequestGuard {
     }
 }
 
-/// Waits until no token request is in flight, but at most for `limit`. If the process exited earlier, it could lose a
-/// rotated refresh token.
+/// Waits until no token request is in flight, but at most for `limit`.
+///
+/// Applications with an [`OAuthClient`] call this function before they end. If a process exited earlier, the process
+/// could lose a rotated refresh token. [`OAuthClient`] has an example.
+///
+/// [`OAuthClient`]: crate::upstream::forward::OAuthClient
 pub async fn wait_for_token_requests(limit: Duration) {
     let mut count = IN_FLIGHT.subscribe();
     let _ = tokio::time::timeout(limit, count.wait_for(|count| *count == 0)).await;
